@@ -239,7 +239,7 @@ async def instances_of_a_dead_host_run_elsewhere_and_are_removed_there(world: Wo
         await world.lose(A)
         for name in ("a", "b"):
             server = await named(service, A, name)
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
             move = await ended(service, server)
             assert (move.status, move.message) == ("done", "")
         assert await service.moves.servers(A) == ()
@@ -257,7 +257,7 @@ async def a_vm_is_restarted_on_its_host(world: World) -> None:
     await world.add("b", runs=False)
     async with world.service() as service:
         for name in ("a", "b"):
-            await service.moves.restart(await named(service, A, name))
+            await service.recovery.restart(await named(service, A, name))
     assert await world.where() == [("a", A, "running"), ("b", A, "running")]
 
 

@@ -78,10 +78,10 @@ async def test_stored_definition_does_nothing_to_another_host(
             server = await named(service, A, "a")
             assert names in server.waits_for_host
             with pytest.raises(RefusedError, match="waits for"):
-                await service.moves.evacuate(server, B)
+                await service.recovery.evacuate(server, B)
         assert await world.where() == []
         assert (await there.run("ls", "-A", "/etc/cron.d")).split() == []
         world.store(A, re.sub("<emulator>.*?</emulator>", "<emulator>/tmp/qemu</emulator>", kept))
         server = await named(service, A, "a")
-        await service.moves.evacuate(server, B)
+        await service.recovery.evacuate(server, B)
         assert (await ended(service, server)).status == "done"

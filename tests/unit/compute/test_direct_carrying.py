@@ -64,10 +64,10 @@ async def test_hostile_definition_is_started_nowhere_and_the_others_are(
         server = await named(service, A, "a")
         assert server.waits_for_host
         with pytest.raises(RefusedError, match="waits for kvm-1"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
         assert touched(world) == []
         other = await named(service, A, "b")
-        await service.moves.evacuate(other, B)
+        await service.recovery.evacuate(other, B)
         assert (await ended(service, other)).status == "done"
     assert set(world.host(B).here) == {identity("b")}
 
@@ -98,7 +98,7 @@ async def test_definition_that_changes_before_it_is_defined_is_judged_again(
         bad = DomainDefinition("a", hostile(attacks.ATTACKS["serial file"]), active=True)
         world.stored[A] = HostDefinitions(store_again.bootID, store_again.mark, {VM: bad})
         with pytest.raises(RefusedError):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
     assert touched(world) == []
 
 
@@ -114,7 +114,7 @@ async def test_definition_of_another_hosts_instance_does_not_replace_it(world: M
         server = await named(service, A, "a")
         assert "<uuid> is not that of the instance" in server.waits_for_host
         with pytest.raises(RefusedError):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
     assert world.host(B).defined == []
 
 
@@ -140,7 +140,7 @@ async def test_no_host_is_asked_about_directories_outside_the_roots(
         dead = await named(service, A, "a")
         assert dead.waits_for_host
         with pytest.raises(RefusedError):
-            await service.moves.evacuate(dead, B)
+            await service.recovery.evacuate(dead, B)
     for host in (B, C):
         calls = world.host(host).calls
         assert not calls["has_file"] + calls["mark"] + calls["make_directory"], host
@@ -163,7 +163,7 @@ async def test_mark_of_another_host_proves_no_sharing(world: Memory, mark: str) 
         server = await named(service, A, "a")
         assert "no other host is known to share its disks" in server.waits_for_host
         with pytest.raises(RefusedError):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
     assert touched(world) == []
 
 
@@ -323,7 +323,7 @@ async def test_evacuation_takes_no_port_of_another_instance(victim_died: bool) -
         await world.lose(host)
     async with world.process(Fuse(10**6)) as service:
         server = await named(service, A, "a")
-        await service.moves.evacuate(server, B)
+        await service.recovery.evacuate(server, B)
         found = await ended(service, server)
     assert (found.status, "is that of victim on kvm-3" in found.message) == ("error", True)
     assert world.ports.bound == {PORT: (C,)}
@@ -335,7 +335,7 @@ async def test_restart_takes_no_port_of_another_instance() -> None:
     await _with_the_port_of_a_victim(world)
     async with world.process(Fuse(10**6)) as service:
         with pytest.raises(ConflictError, match="is that of victim on kvm-3"):
-            await service.moves.restart(await named(service, A, "a"))
+            await service.recovery.restart(await named(service, A, "a"))
     assert world.ports.bound == {PORT: (C,)}
     assert world.host(A).here[VM].active
 
@@ -364,7 +364,7 @@ async def test_instance_that_is_off_on_another_host_is_not_replaced(
             assert server is not None
             if server.host != A:
                 break
-            await service.moves.evacuate(server, target)
+            await service.recovery.evacuate(server, target)
             found = await ended(service, server)
             assert ("it is defined on kvm-2, too" in found.message) is not started
     assert bool(world.host(B).defined + world.host(C).defined) is started

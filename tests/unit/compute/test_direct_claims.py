@@ -89,7 +89,7 @@ def service(world: Memory, network: Network | None = None) -> DirectService:
 
 async def evacuated(made: DirectService, name: str) -> Move:
     server = await named(made, A, name)
-    await made.moves.evacuate(server, B)
+    await made.recovery.evacuate(server, B)
     return await ended(made, server)
 
 
@@ -169,7 +169,7 @@ async def test_guest_that_is_off_on_another_host_is_not_started_by_a_dead_hosts_
     made = service(world)
     for one in await made.moves.servers(A):
         with_host = replace(one, host=A, waits_for_host="")
-        await made.moves.evacuate(with_host, B)
+        await made.recovery.evacuate(with_host, B)
         move = await ended(made, with_host)
         assert (move.status, move.claimed_by) == ("error", C)
     await made.close()
@@ -295,7 +295,7 @@ async def test_ports_of_another_hosts_guest_stay_where_they_are(
     made = service(world, network)
     server = await named(made, A, "attacker")
     with pytest.raises(ConflictError, match=f"{PORT} is that of victim"):
-        await made.moves.restart(server)
+        await made.recovery.restart(server)
     await made.moves.cold_migrate(server, B)
     assert (await ended(made, server)).status == "error"
     await made.close()
@@ -331,7 +331,7 @@ async def test_guest_of_the_same_uuid_elsewhere_keeps_its_ports(world: Memory) -
     made = service(world, network)
     server = await named(made, A, "victim")
     with pytest.raises(ConflictError, match=f"is defined on {C} as well"):
-        await made.moves.restart(server)
+        await made.recovery.restart(server)
     await made.close()
     assert network.bound == {}
 
@@ -684,7 +684,7 @@ async def tried_in_vain(world: Memory, made: DirectService) -> None:
     server = await named(made, A, "victim")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(captured, "boot", refuse)
-        await made.moves.evacuate(server, C)
+        await made.recovery.evacuate(server, C)
         assert (await ended(made, server)).status == "error"
     assert kept[0].evacuated is not None
     assert kept[0].evacuated.seal

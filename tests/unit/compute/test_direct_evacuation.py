@@ -43,7 +43,7 @@ def world() -> Memory:
 
 async def evacuate(service: DirectService, target: str = B, name: str = "a") -> Move:
     server = await named(service, A, name)
-    await service.moves.evacuate(server, target)
+    await service.recovery.evacuate(server, target)
     return await ended(service, server)
 
 
@@ -118,7 +118,7 @@ async def test_server_that_crashed_before_its_host_runs_elsewhere(world: Memory)
     async with world.service() as service:
         server = await named(service, A, "a")
         assert (server.running, server.died) == (False, None)
-        await service.moves.evacuate(replace(server, died=True), B)
+        await service.recovery.evacuate(replace(server, died=True), B)
         assert (await ended(service, server)).status == "done"
         assert await service.moves.servers(A) == ()
     assert running(world) == [B]
@@ -161,7 +161,7 @@ async def test_server_is_not_evacuated_without_a_proof(world: Memory) -> None:
         assert host is not None
         world.cut(A)
         with pytest.raises(RefusedError, match="not proven dead"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
         with pytest.raises(ConflictError, match="not proven dead"):
             await service.hosts.force_down(host)
         world.fence(A)
@@ -213,7 +213,7 @@ async def test_definition_that_did_not_fit_is_named(world: Memory) -> None:
         server = await named(service, A, "a")
         assert "did not fit" in server.waits_for_host
         with pytest.raises(RefusedError, match="no definition"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
 
 
 async def test_server_that_another_dead_host_had_without_its_definition_waits_for_one_of_them(
@@ -269,7 +269,7 @@ async def test_server_with_a_disk_on_its_host_waits_for_the_host(
         server = await named(service, A, "a")
         assert words in server.waits_for_host
         with pytest.raises(RefusedError, match="waits for"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
     assert running(world) == []
 
 
@@ -289,7 +289,7 @@ async def test_server_that_starts_with_its_host_is_refused_by_name(world: Memory
         server = await named(service, A, "a")
         assert "virsh autostart --disable a" in server.waits_for_host
         with pytest.raises(RefusedError, match="autostart"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
 
 
 async def test_storage_that_hangs_on_every_host_makes_no_disk_a_local_one(world: Memory) -> None:
@@ -301,7 +301,7 @@ async def test_storage_that_hangs_on_every_host_makes_no_disk_a_local_one(world:
         found = await named(service, A, "a")
         assert found.waits_for_host == ""
         with pytest.raises(RefusedError, match="share its disks"):
-            await service.moves.evacuate(found, B)
+            await service.recovery.evacuate(found, B)
         del world.host(B).failures["has_file"]
         assert (await evacuate(service)).status == "done"
     assert running(world) == [B]
@@ -336,7 +336,7 @@ async def test_directory_that_a_process_has_not_looked_at_yet_is_looked_at_first
     async with world.service() as before:
         server = await named(before, A, "a")
     async with world.service() as service:
-        await service.moves.evacuate(server, B)
+        await service.recovery.evacuate(server, B)
         assert (await ended(service, server)).status == "done"
     assert running(world) == [B]
 
@@ -375,7 +375,7 @@ async def test_owner_who_powers_off_after_the_evacuation_is_obeyed(world: Memory
         seen = await service.moves.server(VM)
         assert seen is not None
         assert (seen.host, seen.running) == (B, False)
-        await service.moves.evacuate(server, C)
+        await service.recovery.evacuate(server, C)
         move = await ended(service, server)
         assert "to where it was evacuated" in move.message
     assert running(world) == []
@@ -392,7 +392,7 @@ async def test_server_that_its_owner_destroys_while_it_is_started_does_not_come_
     there.delays["boot"] = 5
     async with world.service() as service:
         server = await named(service, A, "a")
-        await service.moves.evacuate(server, B)
+        await service.recovery.evacuate(server, B)
 
         async def is_started() -> bool:
             defined = VM in there.here and there.calls["boot"] > 0
@@ -408,7 +408,7 @@ async def test_server_that_its_owner_destroys_while_it_is_started_does_not_come_
         assert (await ended(service, server)).status == "done"
         assert await service.moves.servers(A) == ()
         with contextlib.suppress(RefusedError):
-            await service.moves.evacuate(server, C)
+            await service.recovery.evacuate(server, C)
             await ended(service, server)
     assert running(world) == []
     assert (VM in there.here) is not undefined
@@ -431,7 +431,7 @@ async def test_evacuation_that_is_requested_twice_is_one(world: Memory) -> None:
     await world.lose(A)
     async with world.service() as service:
         server = await named(service, A, "a")
-        await asyncio.gather(*(service.moves.evacuate(server, host) for host in (B, C)))
+        await asyncio.gather(*(service.recovery.evacuate(server, host) for host in (B, C)))
         assert (await named(service, A, "a")).task_state == "evacuating"
         await ended(service, server)
         assert len(await service.moves.moves(A)) == 1
@@ -446,7 +446,7 @@ async def test_host_without_capacity_takes_no_server(world: Memory) -> None:
         server = await named(service, A, "a")
         assert [one.host for one in await service.moves.candidates(server)] == [C]
         with pytest.raises(ConflictError, match="kvm-2 no longer has the capacity"):
-            await service.moves.evacuate(server, B)
+            await service.recovery.evacuate(server, B)
 
 
 class Meddling:
@@ -491,7 +491,7 @@ async def test_change_before_the_start_stops_the_evacuation(
         Present(world.places), world.daemons, meddling, stored=world, allowed=ALLOWED
     )
     server = await named(service, A, "a")
-    await service.moves.evacuate(server, B)
+    await service.recovery.evacuate(server, B)
     await until(lambda: _over(service))
     assert VM not in world.host(B).here
     assert words in (await service.moves.moves(A))[0].message
@@ -563,7 +563,7 @@ async def test_leftover_of_a_host_that_was_fenced_by_mistake_hides_no_server_of_
         await world.lose(B)
         server = await named(service, B, "a")
         assert server.waits_for_host == ""
-        await service.moves.evacuate(server, C)
+        await service.recovery.evacuate(server, C)
         assert (await ended(service, server)).status == "done"
         assert await service.moves.servers(B) == ()
         world.boot(A)
@@ -585,7 +585,7 @@ async def test_host_that_is_back_forgets_what_a_dead_one_took_over(world: Memory
         world.places[A] = replace(world.places[A], fenced_boot="", closed="")
         assert VM not in world.host(A).here
         server = await named(service, B, "a")
-        await service.moves.evacuate(server, A)
+        await service.recovery.evacuate(server, A)
         assert (await ended(service, server)).status == "done"
     assert running(world) == [A]
 
@@ -616,7 +616,7 @@ async def _evacuate_again(service: DirectService) -> None:
     assert host is not None
     assert host.servers == (VM,)
     server = await named(service, A, "a")
-    await service.moves.evacuate(server, C)
+    await service.recovery.evacuate(server, C)
     assert (await ended(service, server)).status == "done"
 
 
@@ -629,7 +629,7 @@ async def test_server_that_two_dead_hosts_had_is_the_second_one_s(world: Memory)
         assert await service.moves.servers(A) == ()
         assert [one.name for one in await service.moves.servers(B)] == ["a"]
         server = await named(service, B, "a")
-        await service.moves.evacuate(server, C)
+        await service.recovery.evacuate(server, C)
         assert (await ended(service, server)).status == "done"
         world.boot(B)
         await _enable(service, B)
@@ -789,7 +789,7 @@ async def test_server_that_was_not_evacuated_is_started_on_its_host_again(world:
     world.boot(A)
     async with world.service() as service:
         await _enable(service, A)
-        await service.moves.restart(await named(service, A, "a"))
+        await service.recovery.restart(await named(service, A, "a"))
     assert running(world) == [A]
 
 
@@ -801,7 +801,7 @@ async def test_crashed_server_is_started_whatever_other_hosts_report(world: Memo
     world.host(C).disconnect()
     world.host(A).stop(VM, Stopped.FAILED)
     async with world.service() as service:
-        await service.moves.restart(await named(service, A, "a"))
+        await service.recovery.restart(await named(service, A, "a"))
     assert running(world) == [A]
 
 
@@ -816,10 +816,10 @@ async def test_server_that_may_have_left_is_not_started_while_a_host_is_silent(
         server = await named(service, A, "a")
         world.host(C).disconnect()
         with pytest.raises(MayRunElsewhereError, match=f"host {C} does not answer"):
-            await service.moves.restart(server)
+            await service.recovery.restart(server)
         assert running(world) == []
         world.host(C).connect()
-        await service.moves.restart(server)
+        await service.recovery.restart(server)
     assert running(world) == [A]
 
 
@@ -829,7 +829,7 @@ async def test_server_that_runs_elsewhere_is_not_started(world: Memory) -> None:
     world.host(A).stop(VM, Stopped.FAILED)
     async with world.service() as service:
         with pytest.raises(ConflictError, match=f"runs on host {B}"):
-            await service.moves.restart(await named(service, A, "a"))
+            await service.recovery.restart(await named(service, A, "a"))
     assert running(world) == [B]
 
 
@@ -842,7 +842,7 @@ async def test_silence_of_a_host_hides_no_other_one_that_runs_the_server(world: 
     world.host(A).disconnect()
     async with world.service() as service:
         with pytest.raises(ConflictError, match=f"runs on host {B}") as caught:
-            await service.moves.restart(await named(service, C, "a"))
+            await service.recovery.restart(await named(service, C, "a"))
     assert not isinstance(caught.value, MayRunElsewhereError)
 
 
@@ -850,7 +850,7 @@ async def test_hung_server_is_ended_and_started(world: Memory) -> None:
     await world.add("a", disk="shared")
     started = world.host(A).here[VM].id
     async with world.service() as service:
-        await service.moves.restart(await named(service, A, "a"))
+        await service.recovery.restart(await named(service, A, "a"))
     now = world.host(A).here[VM]
     assert (now.state, now.id != started) == (DomainState.RUNNING, True)
 
@@ -863,7 +863,7 @@ async def test_ports_of_a_restarted_server_are_where_it_is() -> None:
     async with world.process(Fuse(10**6)) as service:
         server = await service.moves.server(VM)
         assert server is not None
-        await service.moves.restart(server)
+        await service.recovery.restart(server)
     assert world.ports.bound == {identity("port-a"): (A,)}
 
 
@@ -871,7 +871,7 @@ async def test_server_that_was_not_persistent_is_there_after_its_restart(world: 
     await world.add("a", disk="shared")
     world.host(A).create(world.host(A).here[VM])
     async with world.service() as service:
-        await service.moves.restart(await named(service, A, "a"))
+        await service.recovery.restart(await named(service, A, "a"))
     assert running(world) == [A]
 
 
@@ -880,7 +880,7 @@ async def test_server_of_a_fenced_host_is_not_restarted(world: Memory) -> None:
     await world.lose(A)
     async with world.service() as service:
         with pytest.raises(ConflictError, match="fenced"):
-            await service.moves.restart(await named(service, A, "a"))
+            await service.recovery.restart(await named(service, A, "a"))
 
 
 # -- never twice -----------------------------------------------------------------------------------
@@ -916,10 +916,10 @@ async def test_whatever_hosts_are_like_no_server_is_started_twice(at_a: tuple[st
         server = Server(VM, "a", A, "ACTIVE")
         async with world.service() as service:
             for begin in (
-                service.moves.evacuate(server, B),
-                service.moves.evacuate(server, C),
-                service.moves.restart(server),
-                service.moves.restart(replace(server, host=B)),
+                service.recovery.evacuate(server, B),
+                service.recovery.evacuate(server, C),
+                service.recovery.restart(server),
+                service.recovery.restart(replace(server, host=B)),
             ):
                 with contextlib.suppress(HypercobaltError):
                     await begin
@@ -989,7 +989,7 @@ async def _empty(service: DirectService, target: str) -> None:
         servers = await service.moves.servers(A)
         for server in servers:
             if not server.task_state:
-                await service.moves.evacuate(server, target)
+                await service.recovery.evacuate(server, target)
         return not servers
 
     await until(is_empty)

@@ -126,7 +126,7 @@ class Walk:
                 continue
             for server in await self.service.moves.servers(host):
                 with contextlib.suppress(HypercobaltError):
-                    await self.service.moves.evacuate(server, targets[0])
+                    await self.service.recovery.evacuate(server, targets[0])
                     if (await ended(self.service, server)).status == "done":
                         self._note_again(server.name, host)
                         self.home[server.name] = targets[0]
@@ -299,7 +299,7 @@ class Walk:
                 continue
             with contextlib.suppress(HypercobaltError):
                 if server.name in self.wanted:
-                    await self.service.moves.restart(server)
+                    await self.service.recovery.restart(server)
                 self._note_again(server.name, host)
                 self.home[server.name] = host
 

@@ -1,12 +1,9 @@
-"""Servers on the hosts and their moves: see `hypercobalt.compute.port.Moves`."""
+"""Servers on the hosts and their moves: see `hypercobalt.compute.server_port.Moves`."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.compute.direct import dead, leftovers, servers
@@ -14,31 +11,31 @@ from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.carrying import NotCarriedError
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.evacuation import Evacuation
 from hypercobalt.compute.direct.identity import answering
 from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
 from hypercobalt.compute.direct.outcome import HostView
-from hypercobalt.compute.direct.restart import restart
+from hypercobalt.compute.direct.servers import called
 from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.tasks import MoveTasks
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
-from hypercobalt.compute.model import Capacity, Move, MoveKind, RestartResult, Server, fits, total
+from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, fits
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
 
 
 class DirectMoves:
-    """`Moves` and `Recovery`: both begin a move, or make sure that none is under way.
+    """See `hypercobalt.compute.server_port.Moves`.
 
     Args:
         site: see there.
+        tasks: those of the moves.
         tls: QEMU's own streams are encrypted.
     """
 
-    def __init__(self, site: Site, *, tls: bool) -> None:
-        self._site, self._tls = site, tls
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, site: Site, tasks: MoveTasks, *, tls: bool) -> None:
+        self._site, self._tasks, self._tls = site, tasks, tls
         self._settled = False
 
     @property
@@ -149,7 +146,7 @@ class DirectMoves:
     async def candidates(self, server: Server) -> tuple[Capacity, ...]:
         now = self._site.clock.now()
         found = (
-            self._capacity(place, now)
+            self._tasks.capacity(place, now)
             for place in self._site.hosts.open_places()
             if place.name != server.host and not self._site.identities.is_doubted(place)
         )
@@ -162,74 +159,26 @@ class DirectMoves:
         if domain is None:
             return
         if not domain.active:
-            raise RefusedError(f"{_called(server)} is off: a live migration cannot move it")
-        to = await self._target(server, target)
+            raise RefusedError(f"{called(server)} is off: a live migration cannot move it")
+        to = await self._tasks.target(server, target)
         if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
-            self._check_capacity(server, domain, to)
-            move = self._begin(domain, MoveKind.LIVE, source, to)
-            self._start(move, LiveMove(self._site, move, domain, source, to, tls=self._tls).run())
+            self._tasks.check_capacity(server, domain, to)
+            move = self._tasks.begin(domain, MoveKind.LIVE, source, to)
+            self._tasks.start(
+                move, LiveMove(self._site, move, domain, source, to, tls=self._tls).run()
+            )
 
     async def cold_migrate(self, server: Server, target: str = "") -> None:
         source, domain = await self._movable(server)
         if domain is None:
             return
         if domain.active:
-            raise RefusedError(f"{_called(server)} runs: a cold migration cannot move it")
-        to = await self._target(server, target)
+            raise RefusedError(f"{called(server)} runs: a cold migration cannot move it")
+        to = await self._tasks.target(server, target)
         if not self._site.records.under_way(server.id):
-            self._check_capacity(server, domain, to)
-            move = self._begin(domain, MoveKind.COLD, source, to)
-            self._start(move, ColdMove(self._site, move, domain, source, to).run())
-
-    async def restart(self, server: Server) -> None:
-        place = self._place(server.host)
-        if place.fenced:
-            raise ConflictError(f"{_called(server)}: its host {place.name} is fenced")
-        domain = await self._found(server, place)
-        if self._site.records.under_way(server.id) or domain.moving_out:
-            raise ConflictError(f"{_called(server)} is on its way to another host")
-        await self._site.identities.check(place)
-        with translated(f"{_called(server)}"):
-            await restart(self._site, place, domain)
-
-    async def restarted(self, server: str, since: datetime) -> RestartResult:
-        """Report success: a restart that fails raises its error, and libvirt shows what runs."""
-        del server, since
-        return RestartResult(succeeded=True)
-
-    async def evacuate(
-        self, server: Server, target: str = "", *, interrupted: bool = False
-    ) -> None:
-        del interrupted  # its records belong to this process, and end with their moves
-        source = self._place(server.host)
-        if self._site.records.under_way(server.id):
-            return
-        if not source.fenced:
-            raise RefusedError(
-                f"{_called(server)}: {source.name} is not proven dead "
-                "(status.fencing of its Hypervisor)",
-                reason="NotFenced",
-            )
-        to = await self._target(server, target)
-        found = await dead.find(self._site, source, server.id, (to,))
-        if found is None:
-            raise RefusedError(
-                f"{_called(server)}: no definition of it is stored for {source.name}",
-                reason="NotFound",
-                code=404,
-            )
-        if server.died:
-            found = replace(found, domain=replace(found.domain, active=True))
-        was = dead.strict(self._site, found)
-        if was.waits_for_host:
-            raise RefusedError(
-                f"{_called(server)} waits for {source.name}: {was.waits_for_host}",
-                reason="WaitsForHost",
-            )
-        if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
-            self._check_capacity(server, found.domain, to)
-            move = self._begin(found.domain, MoveKind.EVACUATION, source, to)
-            self._start(move, Evacuation(self._site, move, found, to).run())
+            self._tasks.check_capacity(server, domain, to)
+            move = self._tasks.begin(domain, MoveKind.COLD, source, to)
+            self._tasks.start(move, ColdMove(self._site, move, domain, source, to).run())
 
     async def confirm(self, server: Server) -> None:
         """Refuse: no move waits for this, as the source forgets the domain when the move ends.
@@ -237,29 +186,19 @@ class DirectMoves:
         Raises:
             ConflictError: always.
         """
-        raise ConflictError(f"{_called(server)} has no move to confirm")
+        raise ConflictError(f"{called(server)} has no move to confirm")
 
     async def abort(self, move: Move) -> None:
         now = self._site.records.get(move)
         if not now.ended and now.kind == MoveKind.LIVE:
             with translated(f"server {move.server}"):
-                await self._site.daemon(self._place(now.source)).abort(move.server)
+                await self._site.daemon(self._tasks.place(now.source)).abort(move.server)
 
     async def force_complete(self, move: Move) -> None:
         now = self._site.records.get(move)
         if not now.ended and now.kind == MoveKind.LIVE:
             with translated(f"server {move.server}"):
-                await self._site.daemon(self._place(now.source)).force_complete(move.server)
-
-    async def recover(self, server: Server) -> None:
-        """Refuse: libvirt has no state ERROR, and a domain that is shown in it has crashed."""
-        raise RefusedError(f"server {server.name} has crashed: start it")
-
-    async def close(self) -> None:
-        """Follow no move any longer; libvirt goes on with them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+                await self._site.daemon(self._tasks.place(now.source)).force_complete(move.server)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -275,12 +214,6 @@ class DirectMoves:
         place = self._site.hosts.find(host)
         if place is None:
             raise UnreachableError(f"host {host}: no Hypervisor of that name has an address")
-        return place
-
-    def _place(self, host: str) -> Place:
-        place = self._site.hosts.find(host)
-        if place is None:
-            raise RefusedError(f"host {host!r} is not known", reason="NotFound", code=404)
         return place
 
     async def _learn(self, place: Place, domains: tuple[Domain, ...]) -> None:
@@ -308,17 +241,17 @@ class DirectMoves:
             RefusedError: it cannot be moved.
             UnreachableError: its host does not answer.
         """
-        place = self._place(server.host)
+        place = self._tasks.place(server.host)
         if self._site.records.under_way(server.id):
             return place, None
-        domain = await self._found(server, place)
+        domain = await self.domain_of(server, place)
         if domain.moving_out:
             await self._adopt(domain, place)
             return place, None
         await self._site.identities.check(place)
         await self._learn(place, (domain,))
         if why := self._server(domain, place).hindrance:
-            raise RefusedError(f"{_called(server)} cannot be moved: {why}", reason="Hindered")
+            raise RefusedError(f"{called(server)} cannot be moved: {why}", reason="Hindered")
         await self._check_definition(server, place, domain)
         return place, domain
 
@@ -328,46 +261,24 @@ class DirectMoves:
         try:
             self._site.carrying.written(found.xml, domain.uuid, copies=domain.active)
         except NotCarriedError as exc:
-            text = f"{_called(server)} cannot be moved: {exc}"
+            text = f"{called(server)} cannot be moved: {exc}"
             raise RefusedError(text, reason="Hindered") from None
 
-    async def _found(self, server: Server, place: Place) -> Domain:
+    async def domain_of(self, server: Server, place: Place) -> Domain:
+        """Return a server's domain on the host that it is read to be on.
+
+        Raises:
+            ConflictError: it is no longer there.
+            RefusedError: it is gone.
+            UnreachableError: the host does not answer.
+        """
         with translated(f"server {server.name}"):
             domain = await self._site.domain(place, server.id)
         if domain is None or domain.moving_in:
             if await self.server(server.id) is None:
-                raise RefusedError(f"{_called(server)} is gone", reason="NotFound", code=404)
-            raise ConflictError(f"{_called(server)} is no longer on {server.host}")
+                raise RefusedError(f"{called(server)} is gone", reason="NotFound", code=404)
+            raise ConflictError(f"{called(server)} is no longer on {server.host}")
         return domain
-
-    async def _target(self, server: Server, wanted: str) -> Place:
-        if wanted == server.host:
-            raise RefusedError(f"{_called(server)} is on {wanted} already")
-        if not wanted:
-            raise RefusedError(f"{_called(server)}: name a target host, there is no scheduler")
-        place = self._place(wanted)
-        await self._site.identities.check(place)
-        return place
-
-    def _capacity(self, place: Place, now: datetime) -> Capacity:
-        claims = self._site.records.claims(place.name, place.domains, now)
-        return Capacity(place.name, place.capacity, total((place.used, claims)))
-
-    def _check_capacity(self, server: Server, domain: Domain, to: Place) -> None:
-        """Check that the capacity is still free; until `_begin` nothing is awaited."""
-        left = self._capacity(to, self._site.clock.now())
-        if not fits(servers.size(domain), left):
-            raise ConflictError(
-                f"{_called(server)}: {to.name} no longer has the capacity: "
-                f"{left.used.vcpus:g} of {left.total.vcpus:g} vCPUs and {left.used.memory_mib} "
-                f"of {left.total.memory_mib} MiB are claimed"
-            )
-
-    def _begin(self, domain: Domain, kind: MoveKind, source: Place, to: Place) -> Move:
-        size, now = servers.size(domain), self._site.clock.now()
-        return self._site.records.begin(
-            domain.uuid, size, kind, source=source.name, target=to.name, now=now
-        )
 
     async def _adopt(self, domain: Domain, source: Place) -> Move:
         """Follow a migration that this process has not begun."""
@@ -383,26 +294,9 @@ class DirectMoves:
                 domain.uuid, domain.uuid, MoveKind.LIVE, "running", source.name, "", now, now
             )
         log.info("move_adopted", server=domain.uuid, source=source.name, target=target.name)
-        move = self._begin(domain, MoveKind.LIVE, source, target)
+        move = self._tasks.begin(domain, MoveKind.LIVE, source, target)
         await self._learn(source, (domain,))
         adopted = LiveMove(self._site, move, domain, source, target, tls=self._tls)
         adopted.adopt()
-        self._start(move, adopted.follow())
+        self._tasks.start(move, adopted.follow())
         return move
-
-    def _start(self, move: Move, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work, name="move")
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, move))
-
-    def _ended(self, move: Move, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("move_failed", server=move.server, exc_info=error)
-            # Nobody follows it any more: the next attempt finds what is where, as after a crash.
-            fault = f"fault of the operator ({type(error).__name__}); see its log"
-            self._site.record(move, "error", fault)
-
-
-def _called(server: Server) -> str:
-    return f"server {server.name} ({server.id})"

@@ -23,6 +23,11 @@ def size(domain: Domain) -> Size:
     return Size(domain.vcpus, -(-domain.memory_bytes // _MIB))
 
 
+def called(server: Server) -> str:
+    """Return the server's name and id, for messages."""
+    return f"server {server.name} ({server.id})"
+
+
 def server(
     domain: Domain,
     host: str,

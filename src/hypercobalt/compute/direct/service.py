@@ -16,8 +16,10 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.ports import Ports
 from hypercobalt.compute.direct.records import Records
+from hypercobalt.compute.direct.recovery import DirectRecovery
 from hypercobalt.compute.direct.shared_disks import Sharing
 from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.tasks import MoveTasks
 from hypercobalt.compute.direct.witnesses import Witnesses
 from hypercobalt.runtime import Clock, SystemClock
 
@@ -63,7 +65,9 @@ class DirectService:
             witnesses=witnesses,
             carrying=carrying,
         )
-        self.moves = self.recovery = DirectMoves(site, tls=tls)
+        self._tasks = MoveTasks(site)
+        self.moves = DirectMoves(site, self._tasks, tls=tls)
+        self.recovery = DirectRecovery(site, self.moves, self._tasks)
 
     @property
     def name(self) -> str:
@@ -105,6 +109,6 @@ class DirectService:
         return ""
 
     async def close(self) -> None:
-        await self.moves.close()
+        await self._tasks.close()
         await self._ports.close()
         await self._daemons.close()
