@@ -13,6 +13,7 @@ from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import EMULATORS, SHARED, Power
 from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.membership import add_host, remove_host
 from tests.lab.conftest import BARE, TakeHosts, until
 from tests.lab.kit.domains import document, make
 
@@ -252,9 +253,9 @@ async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
 ) -> None:
     (first,) = await hosts(1)
 
-    added = await lab.add_host("spare")
+    added = await add_host(lab, "spare")
     await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")
-    await lab.remove_host("spare")
+    await remove_host(lab, "spare")
 
     assert added.power is Power.OFF
     assert not added.disk.folder.exists()
@@ -270,17 +271,17 @@ async def test_a_new_host_uses_the_emulator_cache_of_earlier_ones(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # the machine's may be written meanwhile
     names = ("first", "second", "third")
     try:
-        first = await lab.add_host(names[0], setup=BARE)
+        first = await add_host(lab, names[0], setup=BARE)
         await first.run("virsh", "capabilities", within=timedelta(minutes=1))  # QEMU was probed
         await first.run("sh", "-c", f"sed -i s/alias=.pc./alias=\\'marked\\'/ {EMULATORS}/*.xml")
 
         for name in names[1:]:
-            fresh = await lab.add_host(name, setup=BARE)
+            fresh = await add_host(lab, name, setup=BARE)
             assert ">marked</machine>" in await fresh.run("virsh", "capabilities")
     finally:
         for host in lab.hosts:
             if host.name in names:
-                await lab.remove_host(host.name)
+                await remove_host(lab, host.name)
 
 
 async def test_a_host_runs_libvirtd_on_one_cpu_and_guests_on_all(hosts: TakeHosts) -> None:

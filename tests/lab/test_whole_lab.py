@@ -20,6 +20,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import SHARED, Power
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.locks import locked
+from hypercobalt.lab.membership import add_host, remove_host
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import Layout, State
@@ -245,9 +246,9 @@ async def test_a_host_can_take_the_place_of_a_removed_one(data: Path) -> None:
     lab = await Lab.make(data)
     await lab.up(Setup(hosts=1, control_plane=False))
     address = lab.host("kvm-1").address
-    await lab.remove_host("kvm-1")
+    await remove_host(lab, "kvm-1")
 
-    added = await lab.add_host("other")
+    added = await add_host(lab, "other")
 
     assert added.address == address
     assert (await lab.central.sbctl("--bare", "--columns=name", "list", "Chassis")).split() == [

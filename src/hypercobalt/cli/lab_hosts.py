@@ -17,6 +17,7 @@ from hypercobalt.lab.errors import LabRequestError
 from hypercobalt.lab.heartbeat import Trouble
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
+from hypercobalt.lab.membership import add_host
 from hypercobalt.lab.vms.fleet import Fleet
 
 hosts_app = App(name="host", help="Add, break, repair and remove hosts.")
@@ -41,7 +42,7 @@ def add(name: Name | None = None, /, *, data: Data = HERE) -> int:
 
     async def work() -> int:
         with changing(data), screen.progress() as report:
-            added = await Lab.find(data, report).add_host(name)
+            added = await add_host(Lab.find(data, report), name)
         screen.show(f"host {added.name} is up on {added.address}")
         return 0
 

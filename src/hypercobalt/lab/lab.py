@@ -1,4 +1,4 @@
-"""The lab as a whole: made, found again, extended and taken down.
+"""The lab as a whole: made, found again and taken down.
 
 Every step may be the first one after a crash: it looks at what is there and makes what is missing.
 """
@@ -201,7 +201,7 @@ class Lab:
         planned = msgspec.structs.replace(self.state, vms=vms, openstack=programs)
         for name in hosts:
             planned = planned.with_host(name)
-        self._record(planned)  # all at once: an up that is killed here is finished by the next
+        self.record(planned)  # all at once: an up that is killed here is finished by the next
 
     async def _shared(self, ready: Ready) -> None:
         await self.step("shared directory", self.share())
@@ -304,76 +304,21 @@ class Lab:
     def has_its_vms(self) -> None:
         """Write down that the VMs of the first `up` are made: none is made again."""
         if self.state.vms:
-            self._record(msgspec.structs.replace(self.state, vms=0))
+            self.record(msgspec.structs.replace(self.state, vms=0))
 
     def note_supervision(self, *, supervised: bool) -> None:
         """Write down whether processes of the lab that die are started again."""
         if self.state.supervised is not supervised:
-            self._record(msgspec.structs.replace(self.state, supervised=supervised))
+            self.record(msgspec.structs.replace(self.state, supervised=supervised))
 
-    def _record(self, state: State) -> None:
+    def record(self, state: State) -> None:
+        """Write down a change of what the lab has.
+
+        Raises:
+            LabError: it cannot be written.
+        """
         records.save_running(self.layout, state)
         self.state = state
-
-    # -- hosts come and go ---------------------------------------------------------------------
-
-    async def add_host(self, name: str | None = None, *, setup: Setup | None = None) -> Host:
-        """Boot one host more, as the others: with OVN and the API where the lab has them.
-
-        Args:
-            name: of the host; the next free `kvm-N` when not given.
-            setup: what it joins; what runs when not given.
-
-        Raises:
-            HypercobaltError: the lab has an OpenStack, the name is taken, or the host does not come
-                up.
-        """
-        if self.state.openstack:
-            raise LabRequestError(
-                f"the lab in {self.layout.data} has an OpenStack: a host added later would have no "
-                "nova-compute; make another lab with `cobalt lab up --openstack --hosts N`"
-            )
-        taken = {host.name for host in self.state.hosts}
-        number = len(taken) + 1
-        while name is None:
-            name = None if f"kvm-{number}" in taken else f"kvm-{number}"
-            number += 1
-        self._record(self.state.with_host(name))
-        host = self.host(name)
-        await self.up_host(host, setup)
-        self._write_addresses()
-        return host
-
-    async def remove_host(self, name: str) -> None:
-        """Cut a host's power and throw it away, with its objects.
-
-        Raises:
-            HypercobaltError: the lab has an OpenStack, there is no such host, or something of it
-                is in use.
-        """
-        if self.state.openstack:
-            raise LabRequestError(
-                f"the lab in {self.layout.data} has an OpenStack: Nova would keep {name} with its "
-                f"servers; `cobalt lab host crash {name}` cuts its power"
-            )
-        host, has_ovn = self.host(name), self.running.ovn
-        if has_ovn:
-            self.central.expect(ovn.Part.SB)
-        await self.boards.remove(name)
-        await host.remove()
-        await host.wire.data.remove()
-        shared_mount.faults(self.layout).write(host.machine, None)
-        if has_ovn:
-            await self.central.forget(name)
-        if self.control.is_running:
-            await self.control.unregister(name)
-        self._record(self.state.without_host(name))
-        self._write_addresses()
-
-    def _write_addresses(self) -> None:
-        for host in self.hosts:
-            if host.power is not Power.OFF:
-                host.disk.write_hosts(self.addresses)
 
 
 async def _begin(layout: Layout, fresh: State) -> State:

@@ -32,6 +32,7 @@ from hypercobalt.lab.host import Host, Power
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
+from hypercobalt.lab.membership import add_host, remove_host
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.shared_mount import faults
 from hypercobalt.lab.vms.fleet import Fleet
@@ -148,7 +149,7 @@ async def fleet(switched: Lab) -> AsyncIterator[TakeFleet]:
         taken = {host.name for host in await _take(switched, count, SWITCHED)}
         for host in switched.hosts:  # VMs would be put on any host
             if host.name not in taken:
-                await switched.remove_host(host.name)
+                await remove_host(switched, host.name)
         return Fleet(switched)
 
     yield take
@@ -166,9 +167,10 @@ async def _take(lab: Lab, count: int, setup: Setup) -> tuple[Host, ...]:
     names = [f"kvm-{number}" for number in range(1, count + 1)]
     async with asyncio.TaskGroup() as group:
         for name in names:
-            there = name in known
-            bring = lab.up_host(lab.host(name), setup) if there else lab.add_host(name, setup=setup)
-            group.create_task(bring)
+            if name in known:
+                group.create_task(lab.up_host(lab.host(name), setup))
+            else:
+                group.create_task(add_host(lab, name, setup=setup))
     return tuple([lab.host(name) for name in names])
 
 
@@ -193,7 +195,7 @@ async def _mend_host(lab: Lab, host: Host) -> None:
                 return
         except LabError:
             pass
-    await lab.remove_host(host.name)
+    await remove_host(lab, host.name)
 
 
 async def _make_hypervisor(api: Kube, name: str) -> None:

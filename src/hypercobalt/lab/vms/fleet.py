@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from hypercobalt.lab import membership
 from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import CommandError, LabError, LabRequestError
 from hypercobalt.lab.guest import bootsector, console, image, probe
@@ -226,7 +227,7 @@ class Fleet:
         for host in self._lab.hosts:  # one that has moved is another's, whatever is left here
             if host.name != name:
                 gone -= defined(host)
-        await self._lab.remove_host(name)
+        await membership.remove_host(self._lab, name)
         for vm in sorted(gone):
             await self._forget(vm)
             (self._lab.layout.shared_files / "vms" / f"{vm}.img").unlink(missing_ok=True)
