@@ -56,6 +56,13 @@ def occupied(name: str, *others: str, **server: object) -> FakeCompute:
     return compute
 
 
+async def terminating(kube: Kube, name: str, compute: FakeCompute) -> None:
+    """Have the host terminate, with the move of its server under way."""
+    await in_service(kube, name)
+    await set_spec(kube, name, maintenance="termination")
+    await eventually(lambda: compute.moves.under_way == 1)
+
+
 async def test_record_kept_for_a_recovery_goes_when_the_operator_does_not_recover(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
@@ -142,9 +149,7 @@ async def test_terminating_host_leaves_openstack_although_its_node_vanishes(
     compute = occupied(name, status="ACTIVE", running=True)
     compute.moves.script("i1", Script(seconds=1))
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await in_service(kube, name)
-        await set_spec(kube, name, maintenance="termination")
-        await eventually(lambda: compute.moves.under_way == 1)
+        await terminating(kube, name, compute)
         await vanish(kube, name)
         await gone(kube, name)
     assert compute.moves.started == {"i1": 1}
@@ -159,9 +164,7 @@ async def test_terminating_host_leaves_openstack_although_its_eviction_is_delete
     compute = occupied(name, status="ACTIVE", running=True)
     compute.moves.script("i1", Script(seconds=3))
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await in_service(kube, name)
-        await set_spec(kube, name, maintenance="termination")
-        await eventually(lambda: compute.moves.under_way == 1)
+        await terminating(kube, name, compute)
         await kube.delete(Node, name, propagation="Foreground")
         if REAL:
             await kube.delete(Hypervisor, name, propagation="Foreground")
@@ -185,9 +188,7 @@ async def test_hypervisor_deleted_by_hand_in_a_termination_is_recreated_while_it
     compute = occupied(name, status="ACTIVE", running=True)
     compute.moves.script("i1", Script(seconds=60))
     async with operator(kubeconfig, compute, lifecycle=QUICK):
-        await in_service(kube, name)
-        await set_spec(kube, name, maintenance="termination")
-        await eventually(lambda: compute.moves.under_way == 1)
+        await terminating(kube, name, compute)
         await kube.delete(Hypervisor, name)
         if REAL:
             await kube.delete(Eviction, name)

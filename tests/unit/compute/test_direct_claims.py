@@ -93,6 +93,24 @@ async def evacuated(made: DirectService, name: str) -> Move:
     return await ended(made, server)
 
 
+async def evacuation(world: Memory, name: str, network: Network | None = None) -> Move:
+    """Evacuate a guest of A to B, by an operator that ends with that."""
+    made = service(world, network)
+    move = await evacuated(made, name)
+    await made.close()
+    return move
+
+
+async def migration(world: Memory, name: str, network: Network | None = None) -> Move:
+    """Move a guest of A to B, live if it runs, by an operator that ends with that."""
+    made = service(world, network)
+    server = await named(made, A, name)
+    await (made.moves.live_migrate if server.running else made.moves.cold_migrate)(server, B)
+    move = await ended(made, server)
+    await made.close()
+    return move
+
+
 @pytest.mark.parametrize("runs", [True, False])
 @pytest.mark.parametrize(
     "disk",
@@ -108,9 +126,7 @@ async def test_disk_of_another_hosts_guest_is_attached_to_nothing_of_a_dead_host
     world.host(C).put(guest("victim", THEIRS, runs=runs))
     world.host(A).put(guest("attacker", disk))
     await world.lose(A)
-    made = service(world)
-    move = await evacuated(made, "attacker")
-    await made.close()
+    move = await evacuation(world, "attacker")
     assert move.status == "error"
     assert identity("attacker") not in world.host(B).here
     assert f"victim on {C}" in move.message
@@ -122,9 +138,7 @@ async def test_disk_of_a_guest_whose_host_is_dead_as_well_is_its_own(world: Memo
     world.host(A).put(guest("attacker", THEIRS))
     await world.lose(C)
     await world.lose(A)
-    made = service(world)
-    move = await evacuated(made, "attacker")
-    await made.close()
+    move = await evacuation(world, "attacker")
     assert (move.status, identity("attacker") in world.host(B).here) == ("error", False)
 
 
@@ -147,9 +161,7 @@ async def test_port_of_a_dead_hosts_guest_is_claimed_by_name(world: Memory) -> N
     world.host(A).put(guest("victim", OWN, ports=(PORT,)))
     world.host(C).put(guest("attacker", ports=(PORT,)))
     await world.lose(A)
-    made = service(world)
-    move = await evacuated(made, "victim")
-    await made.close()
+    move = await evacuation(world, "victim")
     assert (move.status, move.claimed_by) == ("error", C)
 
 
@@ -184,11 +196,7 @@ async def test_cold_move_touches_no_definition_that_no_move_has_made(
     victim = guest("victim", THEIRS, runs=False)
     world.host(there).put(victim)
     world.host(A).put(guest("victim", OWN, runs=False))
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.cold_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", there)
     assert f"is defined on {there} as well" in move.message
     assert world.host(there).here[identity("victim")] == victim
@@ -202,11 +210,7 @@ async def test_cold_move_believes_no_host_that_runs_a_guest_of_its_uuid(
     """A captured host runs what it likes: the guest has left only if its own host has seen that."""
     world.host(there).put(guest("victim", THEIRS))
     world.host(A).put(guest("victim", OWN, runs=False))
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.cold_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", there)
     assert identity("victim") in world.host(A).here
 
@@ -218,11 +222,7 @@ async def test_live_move_goes_to_no_host_that_has_a_guest_of_its_uuid(
     victim = guest("victim", THEIRS, runs=False)
     world.host(there).put(victim)
     world.host(A).put(guest("victim", OWN))
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.live_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", there)
     assert not world.host(A).calls["migrate"]
     assert world.host(there).here[identity("victim")] == victim
@@ -470,9 +470,7 @@ async def test_file_of_another_hosts_guest_is_opened_by_nothing_of_a_dead_host(
     world.host(C).put(replace(victim, devices=replace(victim.devices, nvram="/shared/vms/b.fd")))
     world.host(A).put(replace(guest("attacker"), devices=devices))
     await world.lose(A)
-    made = service(world)
-    move = await evacuated(made, "attacker")
-    await made.close()
+    move = await evacuation(world, "attacker")
     assert (move.status, move.claimed_by) == ("error", C)
     assert f"of victim on {C}" in move.message
     assert not world.host(B).defined
@@ -489,9 +487,7 @@ async def test_name_of_a_stored_definition_is_the_one_that_it_is_defined_by(worl
     world.stored[A] = HostDefinitions(BOOT, MARK, {identity("attacker"): told})
     world.cut(A)
     world.fence(A)
-    made = service(world)
-    move = await evacuated(made, "attacker")
-    await made.close()
+    move = await evacuation(world, "attacker")
     assert (move.status, move.claimed_by) == ("error", C)
 
 
@@ -515,9 +511,7 @@ async def test_host_that_has_a_dead_ones_guest_between_two_hosts_is_named(
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
     between(world, C, state)
-    made = service(world)
-    move = await evacuated(made, "victim")
-    await made.close()
+    move = await evacuation(world, "victim")
     assert (move.status, move.claimed_by) == ("error", C)
     assert f"a migration has left it on host {C} ({state})" in move.message
 
@@ -528,11 +522,7 @@ async def test_host_that_has_a_guest_that_moves_between_two_hosts_is_named(
 ) -> None:
     world.host(A).put(guest("victim", OWN, runs=False))
     between(world, C, state)
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.cold_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", C)
 
 
@@ -544,11 +534,7 @@ async def test_live_move_meets_no_host_that_has_its_guest_between_two(
     """What leaves the target would count as a move under way, without end."""
     world.host(A).put(guest("victim", OWN))
     between(world, there, state)
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.live_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", there)
     assert not world.host(A).calls["migrate"]
 
@@ -562,11 +548,7 @@ async def test_live_move_that_has_not_begun_is_not_under_way(
     monkeypatch.setattr(Sharing, "shares", refuse)
     world.host(A).put(guest("victim", OWN))
     between(world, B, "arrives")
-    made = service(world)
-    server = await named(made, A, "victim")
-    await made.moves.live_migrate(server, B)
-    move = await ended(made, server)
-    await made.close()
+    move = await migration(world, "victim")
     assert (move.status, move.claimed_by) == ("error", B)
 
 
@@ -670,8 +652,13 @@ async def test_mark_of_another_host_hides_no_guest_of_a_dead_one(
     assert (move.status, C in move.message) == ("error", True)
 
 
-async def tried_in_vain(world: Memory, made: DirectService) -> None:
-    """Have C tried as the target of a guest of A, in vain; it keeps the definition, and runs it."""
+async def tried_in_vain(world: Memory, *, restarts: bool) -> DirectService:
+    """Have C tried as the target of a guest of A, in vain; it keeps the definition, and runs it.
+
+    Returns:
+        The operator; with `restarts`, the process that follows it.
+    """
+    made = service(world)
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
     kept: list[Domain] = []
@@ -689,6 +676,10 @@ async def tried_in_vain(world: Memory, made: DirectService) -> None:
     assert kept[0].evacuated is not None
     assert kept[0].evacuated.seal
     captured.put(replace(kept[0], active=True, state=DomainState.RUNNING))
+    if not restarts:
+        return made
+    await made.close()
+    return service(world)
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["same process", "operator restarts"])
@@ -696,11 +687,7 @@ async def test_target_that_was_tried_in_vain_hides_no_guest_of_a_dead_host(
     world: Memory, *, restarts: bool
 ) -> None:
     """It has our seal that the guest was on its way there."""
-    made = service(world)
-    await tried_in_vain(world, made)
-    if restarts:
-        await made.close()
-        made = service(world)
+    made = await tried_in_vain(world, restarts=restarts)
     assert [one.name for one in await made.moves.servers(A)] == ["victim"]
     move = await evacuated(made, "victim")
     await made.close()
@@ -711,11 +698,7 @@ async def test_target_that_was_tried_in_vain_hides_no_guest_of_a_dead_host(
 async def test_target_that_was_tried_in_vain_takes_nothing_from_a_host_that_is_back(
     world: Memory, *, restarts: bool
 ) -> None:
-    made = service(world)
-    await tried_in_vain(world, made)
-    if restarts:
-        await made.close()
-        made = service(world)
+    made = await tried_in_vain(world, restarts=restarts)
     world.boot(A)
     host = await made.hosts.get(A)
     assert host is not None
@@ -762,9 +745,7 @@ async def test_nothing_is_started_whose_beginning_cannot_be_recorded(
         raise TransientError("the API server does not answer")
 
     monkeypatch.setattr(world.starts, "note", unreachable)
-    made = service(world)
-    move = await evacuated(made, "victim")
-    await made.close()
+    move = await evacuation(world, "victim")
     assert (move.status, move.message) == ("error", "the API server does not answer")
     assert identity("victim") not in world.host(B).here
 
@@ -775,9 +756,7 @@ async def test_mark_in_the_document_of_a_process_stays_good_once_it_has_started(
     """Libvirt changes that document only when the process ends; the host that is back needs it."""
     world.host(A).put(guest("victim", OWN))
     await world.lose(A)
-    made = service(world)
-    move = await evacuated(made, "victim")
-    await made.close()
+    move = await evacuation(world, "victim")
     assert move.succeeded
     of_its_process = domain_of(world.host(B).defined[0])
     assert of_its_process is not None
