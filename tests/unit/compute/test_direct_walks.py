@@ -28,7 +28,8 @@ from tests.unit.compute.walks import (
 
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
-from hypercobalt.compute.direct import remains, witnesses
+from hypercobalt.api.definitions import HostDefinitions
+from hypercobalt.compute.direct import held, remains, witnesses
 from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.evacuation import Evacuation
@@ -120,6 +121,18 @@ def by_the_target_alone(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(ColdMove, "_wait_until_stored", nothing)
 
 
+def by_the_agents_alone(patched: pytest.MonkeyPatch) -> None:
+    """What a live move has brought to a host is known from its agent alone."""
+
+    def only_stored(
+        self: held.HeldDefinitions, host: str, stored: HostDefinitions
+    ) -> HostDefinitions:
+        del self, host
+        return stored
+
+    patched.setattr(held.HeldDefinitions, "added", only_stored)
+
+
 def as_it_is(patched: pytest.MonkeyPatch) -> None:
     del patched
 
@@ -175,6 +188,12 @@ NEIGHBOUR: Final = (dies(A), Walk.is_recovered, answers_again(A), dies(B), Walk.
             (powers_off("a"), seals_late(B), moves_off("a", B), dies(B), node_is_deleted(B)),
             "a is on []",
             id="moved while off to a host that has not stored that",
+        ),
+        pytest.param(
+            by_the_agents_alone,
+            (seals_late(B), moves("a", B), dies(B), Walk.is_recovered),
+            "was on kvm-2, and is off",
+            id="moved live to a host that has not stored that",
         ),
         pytest.param(
             as_it_is, (suspends("a"), dies(A), Walk.is_recovered), "a was started", id="pauses"

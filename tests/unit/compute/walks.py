@@ -64,6 +64,9 @@ class Walk:
     one keeps a copy that is off, which no mark tells from a guest of its own."""
     unseen: dict[str, set[str]] = field(default_factory=lambda: {one: set() for one in HOSTS})
     """Guests that have left a host whose agent has not stored that yet, by the host."""
+    held: set[str] = field(default_factory=set[str])
+    """Guests that have moved live to a host whose agent has not stored them yet: the operator that
+    has moved them is the only one that has their definitions."""
 
     def __post_init__(self) -> None:
         self.service = self._made()
@@ -167,7 +170,7 @@ class Walk:
             self.again.add(guest)
 
     async def seals_late(self, host: str) -> None:
-        """The agent stores nothing for a while; nothing new is moved there."""
+        """The agent stores nothing for a while, and its host does not report that yet."""
         if self.stages[host] is Stage.SERVES:
             self.late.add(host)
 
@@ -201,11 +204,9 @@ class Walk:
             self.world.host(host).stop(identity(guest), Stopped.SHUTDOWN)
 
     async def moves(self, guest: str, target: str) -> None:
-        """Live, to a host whose agent stores what comes: see `seals_late`."""
+        """Live; the agents of both hosts store that afterwards, or do not: see `seals_late`."""
         (source,) = self._runs(guest) or ("",)
         if not source or source == target or self.stages[target] is not Stage.SERVES:
-            return
-        if target in self.late:
             return
         if self.world.host(source).here[identity(guest)].state is DomainState.PAUSED:
             return
@@ -215,8 +216,12 @@ class Walk:
             await self.service.moves.live_migrate(server, target)
             await ended(self.service, server)
         (self.home[guest],) = self._runs(guest)
-        if source in self.late and self.home[guest] != source:
+        if self.home[guest] == source:
+            return
+        if source in self.late:
             self.unseen[source].add(guest)
+        if target in self.late:
+            self.held.add(guest)
 
     async def moves_off(self, guest: str, target: str) -> None:
         """Its definition goes, and the agents store what is there meanwhile, or do not."""
@@ -238,7 +243,9 @@ class Walk:
                     self.unseen[source].add(guest)
 
     async def another_leads(self) -> None:
-        """What the process had in memory is gone."""
+        """What the process had in memory is gone; it was not the only record of a guest."""
+        if self.held:
+            return
         await self.service.close()
         self.service = self._made()
 
@@ -309,6 +316,7 @@ class Walk:
                 continue
             self.world.store(host)
             self.unseen[host].clear()
+            self.held -= {guest for guest in GUESTS if self.home[guest] == host}
             if self.forgets_pauses:
                 kept = self.world.stored[host]
                 without = {k: with_fields(v, halted=False) for k, v in kept.domains.items()}

@@ -79,7 +79,7 @@ async def has_stored(site: Site, place: Place, uuid: str) -> bool:
         UnreachableError: its definitions cannot be read.
     """
     with translated(f"host {place.name}"):
-        stored = await site.stored.of(place.name)
+        stored = await site.witnesses.definitions(place.name)
     return uuid in stored.domains or uuid in stored.left_out
 
 
@@ -90,7 +90,7 @@ async def find(site: Site, place: Place, uuid: str, others: Iterable[Place]) -> 
         UnreachableError: its definitions cannot be read.
     """
     with translated(f"host {place.name}"):
-        stored = await site.stored.of(place.name)
+        stored = await site.witnesses.definitions(place.name)
     kept = stored.domains.get(uuid)
     if kept is None:
         return None

@@ -20,6 +20,7 @@ from hypercobalt.compute.direct import obstacles, port_claims
 from hypercobalt.compute.direct.carrying import as_carried
 from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.holding import Holding
 from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide
 from hypercobalt.compute.direct.records import BytesLeft
 from hypercobalt.compute.direct.site import Site, also_on
@@ -67,6 +68,7 @@ class LiveMove:
         self._made: list[Disk] = []  # copies whose files were not on the target before
         self._why, self._claimed_by = "", ""
         self._begun = False
+        self._holding = Holding(site, domain, source, target)
 
     async def run(self) -> None:
         """Move the domain, and follow the move to its end."""
@@ -91,6 +93,7 @@ class LiveMove:
         except TransientError as exc:
             log.warning("move_left_over", server=self._domain.uuid, reason=str(exc))
         self._conclude(outcome)
+        await self._holding.until_stored()
 
     async def _prepare(self) -> MigrationOptions:
         site, source, target = self._site, self._source, self._target
@@ -108,6 +111,7 @@ class LiveMove:
         await self._check_files(carried, as_carried(self._domain, defined))
         for disk in self._copied:
             await self._make_room(disk)
+        await self._holding.prepare(defined)
         await port_claims.bind(site, self._domain, (source.name, target.name))
         return MigrationOptions(
             destination=target.migration,
@@ -172,6 +176,8 @@ class LiveMove:
         outcome = decide(here, there)
         if self._is_another(outcome, domain):
             self._claimed_by, outcome = self._target.name, MoveOutcome.STAYED
+        elif outcome is MoveOutcome.ARRIVED or (self._begun and here is HostView.ABSENT):
+            self._holding.arrived()
         if outcome is MoveOutcome.UNKNOWN:
             self._site.record(
                 self._move, None, f"{self._source.name} is {here}, {self._target.name} is {there}"
@@ -236,6 +242,15 @@ class LiveMove:
         self._copied = obstacles.local_disks(
             self._domain, lambda disk: self._site.sharing.is_shared(disk, self._source.name)
         )
+
+    async def follow_adopted(self) -> None:
+        """Follow a migration that was taken over, as one of this process."""
+        try:
+            _, defined = await self._documents()
+            await self._holding.prepare(defined)
+        except TransientError as exc:  # it may have left already
+            log.info("definition_not_held", server=self._domain.uuid, reason=str(exc))
+        await self.follow()
 
 
 def progress(domain: Domain) -> BytesLeft:

@@ -298,5 +298,5 @@ class DirectMoves:
         await self._learn(source, (domain,))
         adopted = LiveMove(self._site, move, domain, source, target, tls=self._tls)
         adopted.adopt()
-        self._tasks.start(move, adopted.follow())
+        self._tasks.start(move, adopted.follow_adopted())
         return move

@@ -72,7 +72,7 @@ async def only_record(
         TransientError: its definitions cannot be read.
     """
     targets = tuple(others)
-    kept, copies = await witnesses.stored.of(place.name), await witnesses.copies(targets)
+    kept, copies = await witnesses.definitions(place.name), await witnesses.copies(targets)
     silent = any(one.name not in copies.answering and not one.fenced for one in targets)
     found = set[str]()
     for uuid in kept.domains:
@@ -94,7 +94,7 @@ async def remains(witnesses: Witnesses, place: Place, others: Iterable[Place]) -
     Raises:
         TransientError: its definitions cannot be read.
     """
-    kept, copies = await witnesses.stored.of(place.name), await witnesses.copies(others)
+    kept, copies = await witnesses.definitions(place.name), await witnesses.copies(others)
     records = witnesses.records
 
     def is_gone(uuid: str) -> bool:

@@ -94,7 +94,7 @@ async def clean(
 async def _stored_of(witnesses: Witnesses, place: Place) -> frozenset[str]:
     """Return UUIDs of the domains that the host's agent has stored; none where it stores none."""
     try:
-        return frozenset((await witnesses.stored.of(place.name)).domains)
+        return frozenset((await witnesses.definitions(place.name)).domains)
     except TransientError:
         return frozenset()
 

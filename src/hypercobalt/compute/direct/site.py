@@ -128,7 +128,7 @@ class Site:
         for place in targets:
             if place.name not in listed:
                 try:
-                    kept = await self.stored.of(place.name)
+                    kept = await self.witnesses.definitions(place.name)
                 except TransientError:
                     continue
                 listed[place.name] = await self.witnesses.parsed.of(kept)

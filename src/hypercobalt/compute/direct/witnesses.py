@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.compute.direct.answers import Answers
 from hypercobalt.compute.direct.definitions import ParsedDomains, Stored
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.held import HeldDefinitions
 from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.records import Records
 from hypercobalt.errors import TransientError
@@ -44,6 +46,7 @@ class Witnesses:
         marks: distinguishes this operator's marks from others.
         records: moves of this process.
         parsed: the stored definitions as domains.
+        held: definitions that no agent has stored yet.
     """
 
     stored: Stored
@@ -51,6 +54,15 @@ class Witnesses:
     marks: Marks
     records: Records
     parsed: ParsedDomains = field(default_factory=ParsedDomains)
+    held: HeldDefinitions = field(default_factory=HeldDefinitions)
+
+    async def definitions(self, host: str) -> HostDefinitions:
+        """Return the definitions of a host, those included that its agent has not stored yet.
+
+        Raises:
+            TransientError: what its agent has stored cannot be read.
+        """
+        return self.held.added(host, await self.stored.of(host))
 
     async def copies(self, places: Iterable[Place]) -> Copies:
         """Return the copies on some hosts.
@@ -85,6 +97,6 @@ class Witnesses:
         if not place.fenced:
             return ()
         try:
-            return await self.parsed.of(await self.stored.of(place.name))
+            return await self.parsed.of(await self.definitions(place.name))
         except TransientError:
             return ()
