@@ -1,8 +1,13 @@
 """Lines of a journal that is followed over several requests: each exactly once. Pure.
 
-A request may take ten minutes. The next one begins with the second of the last line, and what was
-shown of that second is passed over: a journal grows at its end only, so these lines come again, in
-the same order. If they do not (they have been removed, or too many came meanwhile), that is shown.
+A request may take ten minutes. The next one begins with the latest second of which a line was
+shown, and what was shown from that line on is passed over, with all before it: a journal grows at
+its end only, so these lines come again, in the same order. If they do not (they have been removed,
+or too many came meanwhile), that is shown.
+
+A line shows when it was written, and a request begins by when journald has taken it: a moment
+later, and seconds on a busy host. So lines of earlier seconds may come again before those that are
+expected, and lines of an earlier second may follow those of a later one.
 
 A captured host sends lines without an end, or any number of one second: long lines are shown in
 parts, and of the lines of a second the newest are kept.
@@ -17,8 +22,8 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
 from hypercobalt.adapters.host.journal import LINES
 
@@ -27,6 +32,9 @@ LONGEST: Final = 65_536
 
 _MOST: Final = 2**20
 """Characters of lines of one second that are kept, to know them again."""
+
+_LATE: Final = timedelta(minutes=1)
+"""How long journald may take for a line; what is older was written after the clock was set back."""
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d) ", re.ASCII)
 
@@ -54,11 +62,11 @@ class Lines:
         self.notice = ""
         self._text = Text()
         self._rest = ""  # of a line whose end has not come
-        self._last = ""  # time of the last line that was shown
-        self._shown: _Newest = _Newest()  # lines of that time
-        self._time = ""  # of the line before, in this request
+        self._last = _NEVER  # time of the latest line that was shown
+        self._shown: _Newest = _Newest()  # lines from that one on
+        self._time = _NEVER  # of the line before, in this request
         self._expected: list[str] = []  # lines that were shown, and come again
-        self._again: list[str] = []  # lines of that time which have come again
+        self._again: list[str] = []  # lines up to that time which have come again
         self._left = _MOST  # characters that may still come again
 
     def feed(self, data: bytes) -> str:
@@ -80,36 +88,48 @@ class Lines:
             parameters: of the one that has ended.
             seconds: since it was sent; without any line, it is that time which is repeated.
         """
-        self._text, self._rest, self._time = Text(), "", ""
+        self._text, self._rest, self._time = Text(), "", _NEVER
         self._expected, self._again = self._expected or list(self._shown), []
         self._left = sum(map(_size, self._expected)) + _MOST
-        found = _parsed(self._last)
-        since = f"{math.ceil(seconds)}s" if found is None else f"{found:%Y-%m-%dT%H:%M:%SZ}"
+        known = self._last.at > _NEVER.at
+        since = f"{self._last.at:%Y-%m-%dT%H:%M:%SZ}" if known else f"{math.ceil(seconds)}s"
         return {**parameters, "lines": str(LINES), "since": since}
 
     def _take(self, line: str) -> Iterator[str]:
         """The lines to show now that one has come."""
-        if (found := _STAMP.match(line)) and _parsed(found[1]):
-            self._time = found[1]  # a line without belongs to the one before
+        if (found := _STAMP.match(line)) and (at := _parsed(found[1])):
+            self._time = _Stamp(at, found[1])  # a line without belongs to the one before
         if not self._expected:
             yield self._kept(line)
             return
-        if self._time == self._last and self._left > 0:
+        if self._time.at <= self._last.at and self._left > 0:
             self._left -= _size(line)
             self._again.append(line)
             if self._again[-len(self._expected) :] == self._expected:
                 self._expected = []
             return
-        self.notice = f"lines between {self._last} and {self._time} may be missing, or come twice"
+        between = f"{self._last.text} and {self._time.text}"
+        self.notice = f"lines between {between} may be missing, or come twice"
         missed, self._expected = self._again, []
         for one in (*missed, line):
             yield self._kept(one)
 
     def _kept(self, line: str) -> str:
-        if self._time != self._last:
+        since = self._time.at - self._last.at
+        if since > timedelta(0) or since < -_LATE:
             self._last, self._shown = self._time, _Newest()
         self._shown.append(line)
         return line
+
+
+class _Stamp(NamedTuple):
+    """When a line was written, and how the journal shows that."""
+
+    at: datetime
+    text: str
+
+
+_NEVER: Final = _Stamp(datetime.min.replace(tzinfo=UTC), "")
 
 
 class _Newest(deque[str]):

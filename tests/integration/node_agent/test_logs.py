@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -55,14 +56,21 @@ class Journald:
 
     async def write(self, unit: str, message: str) -> None:
         """Write a line, and wait until it is in the journal."""
+        self.send(unit, message)
+        async with asyncio.timeout(BOUND):
+            while message not in await self._everything():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)  # journald answers nothing to a line
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def send(self, unit: str, message: str) -> None:
+        """Write a line, which journald takes when it comes to it."""
         fields = {"MESSAGE": message, "SYSLOG_IDENTIFIER": "t", "OBJECT_SYSTEMD_UNIT": unit}
         text = "".join(f"{name}={value}\n" for name, value in fields.items())
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
             made.connect(str(self.root / "run/systemd/journal/socket"))
             made.send(text.encode())
-        async with asyncio.timeout(BOUND):
-            while message not in await self._everything():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)  # journald answers nothing to a line
 
     async def _everything(self) -> str:
         command = ("journalctl", "--quiet", "--output=cat", f"--root={self.root}", "--lines=50")
@@ -100,10 +108,14 @@ async def reading(journald: Journald, **parameters: str) -> AsyncGenerator[Strea
         yield answer
 
 
+async def answered(journald: Journald, **parameters: str) -> bytes:
+    async with asyncio.timeout(BOUND), reading(journald, **parameters) as answer:
+        return b"".join([chunk async for chunk in answer.chunks])
+
+
 async def read(journald: Journald, **parameters: str) -> list[str]:
     """What is behind the time, host and name of each line."""
-    async with asyncio.timeout(BOUND), reading(journald, **parameters) as answer:
-        text = b"".join([chunk async for chunk in answer.chunks])
+    text = await answered(journald, **parameters)
     return [line.partition("]: ")[2] for line in text.decode().splitlines()]
 
 
@@ -157,6 +169,21 @@ async def test_next_request_goes_on_where_the_last_one_ended(journald: Journald)
         parameters = lines.resume(parameters, 1.0)
     found = [line.partition("]: ")[2] for line in shown.splitlines()]
     assert found == [f"{number}{letter}" for number in range(4) for letter in "ab"]
+    assert lines.notice == ""
+
+
+async def test_line_that_journald_has_taken_late_does_not_come_twice(journald: Journald) -> None:
+    """The time that is shown is when it was written; the journal is in the order of receipt."""
+    journald.signal(signal.SIGSTOP)
+    journald.send("libvirtd.service", "early")
+    await asyncio.sleep(1)  # its second is over
+    journald.signal(signal.SIGCONT)
+    await journald.write("libvirtd.service", "last")
+    lines, parameters = Lines(), {"lines": "10"}
+    shown = lines.feed(await answered(journald, **parameters))
+    await journald.write("libvirtd.service", "more")
+    shown += lines.feed(await answered(journald, **lines.resume(parameters, 1.0)))
+    assert [line.partition("]: ")[2] for line in shown.splitlines()] == ["early", "last", "more"]
     assert lines.notice == ""
 
 

@@ -45,14 +45,19 @@ def stamp(one: str) -> str:
     return one[:24]
 
 
-JOURNALS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("xyz")), max_size=12).map(
-    lambda found: [line(second, text) for second, text in sorted(found, key=lambda one: one[0])]
+TAKEN = st.tuples(st.integers(0, 5), st.sampled_from([0, 0, 1, 2]), st.sampled_from("xyz"))
+JOURNALS = st.lists(TAKEN, max_size=12).map(
+    lambda found: [
+        (line(second, text), line(max(0, second - late), text))
+        for second, late, text in sorted(found, key=lambda one: one[0])
+    ]
 )
+"""Lines as they would be if each had been written when journald took it, and as they are."""
 
 
 @given(JOURNALS, st.lists(st.integers(0, 12), min_size=1, max_size=4), st.integers(1, 50))
 def test_lines_over_several_requests_come_once_and_all(
-    journal: list[str], ends: list[int], piece: int
+    journal: list[tuple[str, str]], ends: list[int], piece: int
 ) -> None:
     """A request ends anywhere, in the middle of a line too; the journal grows meanwhile."""
     lines, shown, query = Lines(), "", {"since": ""}
@@ -61,13 +66,13 @@ def test_lines_over_several_requests_come_once_and_all(
         since = query["since"]
         if since.endswith("Z"):
             begin = f"2026-11-23T14:00:{since[17:19]}"
-            there = [one for one in there if stamp(one) >= begin]
-        data = "".join(there).encode()
+            there = [(taken, shows) for taken, shows in there if stamp(taken) >= begin]
+        data = "".join(shows for _, shows in there).encode()
         data = data[: len(data) - 3] if number < len(ends) else data
         for at in range(0, len(data), piece):
             shown += lines.feed(data[at : at + piece])
         query = lines.resume({"since": since}, 600.0)
-    assert shown == "".join(journal)
+    assert shown == "".join(shows for _, shows in journal)
     assert lines.notice == ""
 
 
