@@ -84,7 +84,9 @@ def add_compute(
     manager.add_check(f"compute-{service.name}", lambda: service.trouble or None, readiness=True)
 
     async def close(stop: asyncio.Event) -> None:
-        await stop.wait()
-        await service.close()
+        try:
+            await stop.wait()
+        finally:
+            await service.close()
 
     manager.add_service("compute", close)
