@@ -516,6 +516,24 @@ async def test_host_that_has_a_dead_ones_guest_between_two_hosts_is_named(
     assert f"a migration has left it on host {C} ({state})" in move.message
 
 
+async def test_host_that_has_a_dead_ones_guest_leave_without_an_end_is_named(world: Memory) -> None:
+    """The move is followed, since another process may have begun it; it keeps nothing waiting."""
+    world.host(A).put(guest("victim", OWN))
+    await world.lose(A)
+    between(world, C, "leaves")
+    between(world, B, "arrives")
+    async with world.service() as service:
+        (adopted,) = await service.moves.moves(C)
+        assert (adopted.source, adopted.target, adopted.ended) == (C, B, False)
+        (server,) = await service.moves.servers(A)
+        assert server.task_state == ""
+        await service.recovery.evacuate(server, B)
+        move = await ended(service, server)
+        assert (move.source, move.status, move.claimed_by) == (A, "error", B)
+        (adopted,) = await service.moves.moves(C)
+        assert not adopted.ended
+
+
 @pytest.mark.parametrize("state", BETWEEN)
 async def test_host_that_has_a_guest_that_moves_between_two_hosts_is_named(
     world: Memory, state: str

@@ -194,6 +194,32 @@ async def test_third_host_that_is_silent_may_run_it(world: Memory) -> None:
     assert running(world) == [B]
 
 
+async def test_waiting_for_the_answer_of_a_third_host_is_no_attempt(world: Memory) -> None:
+    """A captured host answers when it likes: an Eviction given up meanwhile would wait longer."""
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.host(C).disconnect()
+    async with world.service() as service:
+        first = await evacuate(service)
+        for _ in range(20):
+            with pytest.raises(MayRunElsewhereError, match=f"host {C} does not answer"):
+                await evacuate(service)
+        assert await service.moves.moves(A) == (first,)
+        world.host(C).connect()
+        assert (await evacuate(service)).status == "done"
+    assert running(world) == [B]
+
+
+async def test_host_that_has_left_the_site_is_waited_for_no_longer(world: Memory) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    world.host(C).disconnect()
+    async with world.service() as service:
+        assert (await evacuate(service)).status == "error"
+        del world.places[C]
+        assert (await evacuate(service)).status == "done"
+
+
 async def test_definitions_that_cannot_be_read_hide_nothing(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)

@@ -44,7 +44,7 @@ async def test_it_is_started_elsewhere_though_its_new_host_has_never_stored_it()
         assert await _left_on_b(world, service) == ["a"]
         server = await named(service, B, "a")
         assert server.waits_for_host == ""
-        await service.moves.evacuate(server, C)
+        await service.recovery.evacuate(server, C)
         assert (await ended(service, server)).status == "done"
     assert ("a", C, "running") in await world.where()
 

@@ -25,7 +25,7 @@ from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.carrying import NotCarriedError, as_carried
 from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import HostView
+from hypercobalt.compute.direct.outcome import HostView, silent, unanswered
 from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.direct.site import Site, also_on
 from hypercobalt.compute.model import Move
@@ -103,7 +103,10 @@ class ColdMove:
         """
         site, uuid = self._site, self._domain.uuid
         others = site.hosts.others(self._source.name)
-        for place, view, found in await site.look_everywhere(uuid, others):
+        looked = await site.look_everywhere(uuid, others)
+        lacking = silent({place.name: view for place, view, _ in looked})
+        site.records.await_answer(uuid, self._source.name, lacking)
+        for place, view, found in looked:
             if view is HostView.RUNS and self._has_left(place):
                 site.records.change(self._move, site.clock.now(), target=place.name)
                 await site.daemon(self._source).undefine(uuid)
@@ -114,8 +117,10 @@ class ColdMove:
             if is_off and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
-                by = "" if view is HostView.SILENT else place.name
-                raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}", by)
+                if view is HostView.SILENT:
+                    text = f"{self._domain.name} is not moved: {unanswered(place.name)}"
+                    raise ColdMoveError(text)
+                raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}", place.name)
         return False
 
     def _has_left(self, place: Place) -> bool:

@@ -122,9 +122,9 @@ def server(
         one_word=place.one_word,
         not_carried=site.carrying.obstacle(stored.xml, domain.uuid),
     )
-    move = site.records.under_way(domain.uuid)
+    busy = site.records.holds_back(domain.uuid, place.name)
     died = None if not domain.active else found.died  # libvirt's reason is not stored
-    return replace(found, hindrance="", died=died, task_state=EVACUATING if move else "")
+    return replace(found, hindrance="", died=died, task_state=EVACUATING if busy else "")
 
 
 def _unknown(place: Place, uuid: str, name: str) -> Server:

@@ -20,7 +20,7 @@ from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_take
 from hypercobalt.compute.direct.cold import moving_from
 from hypercobalt.compute.direct.dead import DeadDomain
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import HostView, holder, why_not
+from hypercobalt.compute.direct.outcome import HostView, holder, silent, why_not
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.shared_disks import files
@@ -98,6 +98,7 @@ class Evacuation:
         if not why and views.get(started) is HostView.ABSENT:
             why = f"it was removed on {started}, where it was started"
         by = holder(views)
+        site.records.await_answer(uuid, source.name, "" if by else silent(views))
         if not why:
             why, by = await self._claimed(source, looked)
         if why:

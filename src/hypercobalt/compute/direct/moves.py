@@ -119,7 +119,10 @@ class DirectMoves:
             domains = await self._site.daemon(place).domains(jobs=True)
         records, now = self._site.records, self._site.clock.now()
         leaving = [domain for domain in domains if domain.moving_out]
-        moves = [records.under_way(one.uuid) or await self._adopt(one, place) for one in leaving]
+        moves = [
+            records.under_way_from(one.uuid, place.name) or await self._adopt(one, place)
+            for one in leaving
+        ]
         for domain, move in zip(leaving, moves, strict=True):
             records.progress(move, progress(domain), now)
         unknown = tuple(move for move in moves if not move.target)
@@ -175,6 +178,7 @@ class DirectMoves:
         if domain.active:
             raise RefusedError(f"{called(server)} runs: a cold migration cannot move it")
         to = await self._tasks.target(server, target)
+        await self._tasks.check_answer(server, source)
         if not self._site.records.under_way(server.id):
             self._tasks.check_capacity(server, domain, to)
             move = self._tasks.begin(domain, MoveKind.COLD, source, to)
@@ -284,7 +288,7 @@ class DirectMoves:
         """Follow a migration that this process has not begun."""
         others = self._site.hosts.others(source.name)
         seen = await self._site.look_everywhere(domain.uuid, others)
-        known = self._site.records.under_way(domain.uuid)
+        known = self._site.records.under_way_from(domain.uuid, source.name)
         if known:
             return known
         target = next((place for place, view, _ in seen if view is HostView.ARRIVES), None)

@@ -100,6 +100,16 @@ def holder(views: Mapping[str, HostView]) -> str:
     return next((host for host, view in sorted(views.items()) if view not in without), "")
 
 
+def silent(views: Mapping[str, HostView]) -> str:
+    """Return the first host whose answer is lacking; "" for none."""
+    return next((host for host, view in sorted(views.items()) if view is HostView.SILENT), "")
+
+
+def unanswered(host: str) -> str:
+    """Return why nothing is started elsewhere while a host is silent."""
+    return f"host {host} does not answer and is not fenced: it may run there"
+
+
 def why_not(views: Mapping[str, HostView], target: str) -> str:
     """Return why a domain must not start on a host; "" when it runs nowhere, and can run nowhere.
 
@@ -111,7 +121,6 @@ def why_not(views: Mapping[str, HostView], target: str) -> str:
         if views[host] is HostView.RUNS:
             return f"it runs on host {host}"
         return f"a migration has left it on host {host} ({views[host]})"
-    for host, view in sorted(views.items()):
-        if view is HostView.SILENT:
-            return f"host {host} does not answer and is not fenced: it may run there"
+    if host := silent(views):
+        return unanswered(host)
     return "" if views.get(target) in _OFF else f"host {target} does not answer"

@@ -5,6 +5,7 @@ After a restart it is empty; moves under way are then found by the domains' jobs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -37,6 +38,7 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[str, MoveRecord] = {}
         self._started: dict[tuple[str, str, str], str] = {}
+        self._awaited: dict[tuple[str, str], str] = {}
 
     def begin(
         self, server: str, size: Size, kind: MoveKind, *, source: str, target: str, now: datetime
@@ -91,8 +93,36 @@ class Records:
 
     def under_way(self, server: str) -> Move | None:
         """Return the server's move that has not ended."""
+        return next(self._not_ended(server), None)
+
+    def under_way_from(self, server: str, source: str) -> Move | None:
+        """Return the server's move away from a host that has not ended."""
+        return next((move for move in self._not_ended(server) if move.source == source), None)
+
+    def holds_back(self, server: str, source: str) -> bool:
+        """Whether a move of the server ends before it may be evacuated from a dead host.
+
+        A live migration from another host lasts as long as that host says; the evacuation is
+        refused by what it finds there.
+        """
+        return any(
+            move.source == source or move.kind != MoveKind.LIVE for move in self._not_ended(server)
+        )
+
+    def _not_ended(self, server: str) -> Iterator[Move]:
         moves = (record.move for record in self._records.values())
-        return next((move for move in moves if move.server == server and not move.ended), None)
+        return (move for move in moves if move.server == server and not move.ended)
+
+    def await_answer(self, server: str, source: str, host: str) -> None:
+        """Record the host without whose answer a server does not leave another; "" for none."""
+        if host:
+            self._awaited[server, source] = host
+        else:
+            self._awaited.pop((server, source), None)
+
+    def awaited(self, server: str, source: str) -> str:
+        """Return the host that `await_answer` has recorded; "" for none."""
+        return self._awaited.get((server, source), "")
 
     def moved_to(self, server: str, source: str) -> str:
         """Return where moves that have arrived took a server from a host; "" for nowhere else."""

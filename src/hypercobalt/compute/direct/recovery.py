@@ -55,7 +55,7 @@ class DirectRecovery:
     ) -> None:
         del interrupted  # its records belong to this process, and end with their moves
         source = self._tasks.place(server.host)
-        if self._site.records.under_way(server.id):
+        if self._site.records.holds_back(server.id, source.name):
             return
         if not source.fenced:
             raise RefusedError(
@@ -65,7 +65,9 @@ class DirectRecovery:
             )
         to = await self._tasks.target(server, target)
         found = await self._startable(server, source, to)
-        if not self._site.records.under_way(server.id):  # another pass may have begun meanwhile
+        await self._tasks.check_answer(server, source)
+        # Another pass may have begun meanwhile.
+        if not self._site.records.holds_back(server.id, source.name):
             self._tasks.check_capacity(server, found.domain, to)
             move = self._tasks.begin(found.domain, MoveKind.EVACUATION, source, to)
             self._tasks.start(move, Evacuation(self._site, move, found, to).run())

@@ -14,9 +14,10 @@ from functools import partial
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.compute.direct import servers
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.outcome import HostView, unanswered
 from hypercobalt.compute.direct.servers import called
 from hypercobalt.compute.direct.site import Site
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ConflictError, MayRunElsewhereError, RefusedError
 from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, fits, total
 from hypercobalt.logs import get_logger
 
@@ -54,6 +55,20 @@ class MoveTasks:
         place = self.place(wanted)
         await self._site.identities.check(place)
         return place
+
+    async def check_answer(self, server: Server, source: Place) -> None:
+        """Check that the host answers whose silence ended the last attempt to move a server.
+
+        Raises:
+            MayRunElsewhereError: it is silent still; waiting for it is no attempt.
+        """
+        name = self._site.records.awaited(server.id, source.name)
+        place = self._site.hosts.find(name) if name else None
+        if place is None:
+            return  # none is awaited, or it has no Hypervisor any more
+        view, _ = await self._site.look(place, server.id)
+        if view is HostView.SILENT:
+            raise MayRunElsewhereError(f"{called(server)}: {unanswered(place.name)}")
 
     def capacity(self, place: Place, now: datetime) -> Capacity:
         """Return a host's resources; what is on its way there is claimed."""

@@ -299,11 +299,11 @@ def choose_starts(
         order: which go first.
         chooses: the compute service finds targets itself.
         networks: hosts whose networks keep instances out.
-        others: what other Evictions have under way; they keep their servers.
+        others: what other Evictions have under way; see `_taken`.
         limits: moves at once that targets have shown to bear, where the site sets no limit.
         evacuates: the moves are evacuations.
     """
-    taken = {server for load in others for server in load.servers}
+    taken = _taken(others, evacuates=evacuates)
     reservations = _reserved(instances, others, evacuates=evacuates)
     limit = per_target(policy, chooses=chooses)
     shown: Mapping[str, int] = limits if limit and not policy.per_target else {}
@@ -337,6 +337,20 @@ def choose_starts(
             reservations.add(server, target)
         chosen.append(Start(server, state.mode, target, state.interrupted))
     return Starts(tuple(chosen), homeless)
+
+
+def _taken(others: Iterable[Load], *, evacuates: bool) -> set[str]:
+    """Return the servers that other Evictions keep.
+
+    A captured host shows any server as leaving it: such a move keeps no server of a dead host. The
+    compute service refuses an evacuation of what is on its way, and names the host.
+    """
+    return {
+        server
+        for load in others
+        for server, each in load.servers.items()
+        if each.evacuates or not evacuates
+    }
 
 
 def no_room(size: Size, candidates: Sequence[Capacity], busy: int) -> str:

@@ -259,6 +259,31 @@ def test_an_instance_that_another_eviction_moves_is_left_to_it() -> None:
     assert [start.server.id for start in chosen] == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("each", "chosen"),
+    [
+        pytest.param(Going("x"), ["a"], id="a captured host shows any server as leaving it"),
+        pytest.param(Going("x", evacuates=True), [], id="an evacuation"),
+    ],
+)
+def test_evacuation_leaves_servers_to_other_evacuations_only(
+    each: Going, chosen: list[str]
+) -> None:
+    found = choose_starts(
+        [assessed(server("a"))],
+        {},
+        MANY,
+        POLICY,
+        order=Order.LARGEST,
+        chooses=True,
+        networks=Networks(),
+        others=(Load("captured", {"a": each}, most=99),),
+        limits={},
+        evacuates=True,
+    )
+    assert [start.server.id for start in found.chosen] == chosen
+
+
 LAST = (capacity("x", 1024),)
 
 
