@@ -216,6 +216,16 @@ def _recovery_of_a_guest_on_its_way(machine: CapturedHost) -> None:
         _dies_and_is_recovered(machine, name)
 
 
+def _recovery_of_a_guest_that_leaves_without_an_end(machine: CapturedHost) -> None:
+    """The captured host is emptied itself: that Eviction follows what its libvirtd shows."""
+    if machine.silent:
+        return  # one host fails at a time
+    machine.has_a_copy(OTHERS[2], guests.Copy(0, "leaves"))
+    machine.captured_host_is_to_leave(forgotten=False)
+    machine.passes(30)
+    _dies_and_is_recovered(machine, OTHERS[2])
+
+
 def _amounts_of_no_host(machine: CapturedHost) -> None:
     """The memory that every host reports is compared before any host is recovered."""
     if machine.silent:
@@ -321,6 +331,15 @@ KNOWN: Final = (
     (
         Known("a guest on its way", 9, "direct", NODE_AGENT, _recovery_of_a_guest_on_its_way),
         Known("files of another", 1, "direct", NODE_AGENT, _files_of_another_by_a_true_death),
+    ),
+    (
+        Known(
+            "a guest that leaves without an end",
+            9,
+            "direct",
+            NODE_AGENT,
+            _recovery_of_a_guest_that_leaves_without_an_end,
+        ),
     ),
     (Known("the service of another host", 4, "nova", NODE_AGENT, _service_of_another),),
     (

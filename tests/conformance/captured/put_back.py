@@ -33,6 +33,7 @@ from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
 from hypercobalt.lab import rights
 from hypercobalt.operator.agents.leases import Follower, _Entry
+from hypercobalt.operator.eviction.planning import starts
 from hypercobalt.operator.eviction.turns import HostTurns, Turn
 from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.act import RecoveryActions
@@ -262,6 +263,14 @@ def _counts_of_all_leases(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Follower, "_read_again", read)
 
 
+def _servers_that_others_keep(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(
+        starts,
+        "_taken",
+        lambda others, **_: {server for load in others for server in load.servers},
+    )
+
+
 MUTANTS: Final = (
     Mutant(
         "an agent writes the operator's fields",
@@ -311,6 +320,14 @@ MUTANTS: Final = (
         "the only definition of a guest",
         ("copies of guests that move",),
         rules=_copies_that_have_moved,
+    ),
+    Mutant(
+        "a move of any host keeps a dead one's server",
+        9,
+        NODE_AGENT,
+        "not recovered within",
+        ("a guest that leaves without an end",),
+        rules=_servers_that_others_keep,
     ),
     Mutant(
         "agents patch Secrets",
