@@ -130,6 +130,7 @@ def add_lifecycle(
         primary(shared.informer, when=reconciler.worth_a_pass),
         mapped(shared.informer, lambda one: turned_away_by(claimants, one), when=_claim_changed),
         mapped(informer, concerned_by, when=_state_changed),
+        mapped(shared.nodes, lambda _: ()),  # a Node that is not read yet is not a missing one
         sweep.source.watch,
         drift.source.watch,
     )
