@@ -1,0 +1,1 @@
+"""VirtualMachineInstances, pure: which are admitted, what they become, their phases."""
