@@ -33,7 +33,7 @@ class CauseReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One reason for a refusal.
 
     Attributes:
@@ -48,7 +48,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Requester:
+class RequestUser:
     """Who sends a request.
 
     Attributes:
@@ -74,13 +74,13 @@ class Review:
     """
 
     operation: Literal["CREATE", "UPDATE"]
-    requester: Requester
+    requester: RequestUser
     object: JsonObject
     old: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ReviewRefusal:
     """The answer to a request that is refused.
 
     Attributes:
@@ -90,14 +90,14 @@ class Refusal:
     """
 
     code: int
-    causes: tuple[Cause, ...]
+    causes: tuple[FieldCause, ...]
     message: str
 
 
-def refusal(causes: Iterable[Cause], code: int = 422) -> Refusal:
+def refusal(causes: Iterable[FieldCause], code: int = 422) -> ReviewRefusal:
     """The answer with these causes: the first ten, and how many more there are."""
     found = tuple(causes)
     message = ", ".join(cause.message for cause in found[:MOST_CAUSES])
     if len(found) > MOST_CAUSES:
         message += f", and {len(found) - MOST_CAUSES} more"
-    return Refusal(code, found[:MOST_CAUSES], message)
+    return ReviewRefusal(code, found[:MOST_CAUSES], message)
