@@ -101,8 +101,7 @@ def _value(one: SchemaField, value: Json, path: str, plain: str) -> Iterator[Fie
         case "quantity":
             yield from _amount(value, path)
         case "int-or-string":
-            if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
-                yield _mistyped(path, "integer or string")
+            yield from _number_or_text(value, path)
         case "string" | "date-time":
             yield from _text(value, path, plain)
         case "boolean":
@@ -146,6 +145,14 @@ def _amount(value: Json, path: str) -> Iterator[FieldCause]:
         len(value) > _LONGEST_QUANTITY or not _QUANTITY.fullmatch(value)
     ):
         yield _invalid(path, "must be a quantity, such as 512Mi")
+
+
+def _number_or_text(value: Json, path: str) -> Iterator[FieldCause]:
+    lowest, highest = _BOUNDS["int32"]
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        yield _mistyped(path, "integer or string")
+    elif isinstance(value, int) and not lowest <= value <= highest:
+        yield _invalid(path, f"must be from {lowest} to {highest}")
 
 
 def _text(value: Json, path: str, plain: str) -> Iterator[FieldCause]:

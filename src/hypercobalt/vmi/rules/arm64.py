@@ -7,7 +7,7 @@ from typing import Final
 
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import FieldCause
-from hypercobalt.vmi.rules.causes import invalid, unsupported
+from hypercobalt.vmi.rules.causes import unsupported
 from hypercobalt.vmi.rules.disks import TARGETS
 
 _BUSES: Final = frozenset({"", "virtio", "scsi"})
@@ -25,8 +25,6 @@ def arm64(spec: At) -> Iterator[FieldCause]:
         yield unsupported(loader["efi.secureBoot"], "is not there on arm64")
     if model.text and model.text != "host-passthrough":
         yield unsupported(model, "must be host-passthrough on arm64")
-    if domain["cpu.threads"].number > 1:
-        yield invalid(spec["architecture"], "has one thread for each core")
     for name in devices.holds("watchdog", "sound"):
         yield unsupported(devices[name], "is not there on arm64")
     for disk in devices["disks"]:
