@@ -9,6 +9,7 @@ Source: kubevirt, pkg/virt-api/webhooks, as observed (KubeVirt v1.8).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from hypercobalt.api.kubevirt import names
@@ -27,6 +28,8 @@ from hypercobalt.vmi.review import (
     refusal,
 )
 from hypercobalt.vmi.rules import causes_of_create
+from hypercobalt.vmi.rules.nonsense import beyond_schema, nonsense
+from hypercobalt.vmi.support import refusals
 from hypercobalt.vmi.update import causes_of_update
 
 
@@ -42,6 +45,8 @@ def mutate(
         uuid: of a guest that names none; random for each request.
     """
     faults = list(shape.faults(review.object))
+    if not faults and review.operation == "CREATE":
+        faults = list(beyond_schema(At(review.object)["spec"], cluster))
     if faults:
         return refusal(faults)
     if review.operation == "CREATE":
@@ -55,10 +60,18 @@ def validate(review: Review, cluster: ClusterConfig) -> tuple[FieldCause, ...]:
     if faults:
         return faults
     if review.operation == "CREATE":
-        found = causes_of_create(At(review.object), account(review.requester, cluster), cluster)
+        found = _causes_of_create(review, cluster)
     else:
         found = causes_of_update(review, cluster)
     return tuple(dict.fromkeys(found))
+
+
+def _causes_of_create(review: Review, cluster: ClusterConfig) -> Iterator[FieldCause]:
+    """KubeVirt's causes first: an answer may carry but ten."""
+    obj = At(review.object)
+    found = list(causes_of_create(obj, account(review.requester, cluster), cluster))
+    yield from found or nonsense(obj["spec"], cluster)
+    yield from refusals(obj["spec"])
 
 
 def _created(sent: JsonObject, cluster: ClusterConfig, now: datetime, uuid: str) -> JsonObject:

@@ -1,8 +1,8 @@
 """Which changes of a VirtualMachineInstance are refused, by who makes them.
 
 A person changes neither the spec nor the labels that KubeVirt writes. KubeVirt's actors may change
-the spec, as far as a running guest can follow; a handler only the instances of its own node. KubeVirt
-names no field in any of these causes.
+the spec, as far as a running guest can follow, and a handler only the instances of its own node.
+KubeVirt names no field in any of these causes.
 """
 
 from __future__ import annotations
