@@ -129,7 +129,5 @@ def _updated(review: Review, cluster: ClusterConfig) -> JsonObject:
     if account(review.requester, cluster) is not None:
         return review.object
     before: Json = (review.old or {}).get("status")
-    if review.object.get("status") == before:
-        return review.object
     made = {name: value for name, value in review.object.items() if name != "status"}
     return made if before is None else {**made, "status": before}

@@ -133,7 +133,10 @@ def _list(one: SchemaField, value: Json, path: str, plain: str) -> Iterator[Fiel
     if not isinstance(value, list):
         yield _mistyped(path, "array")
         return
-    if one.items:
+    most = one.facts.get("maxItems")
+    if isinstance(most, int) and len(value) > most:
+        yield _invalid(path, f"must have at most {most} items")
+    elif one.items:
         for index, item in enumerate(value):
             yield from _value(one.items, item, f"{path}[{index}]", plain + ITEMS)
 

@@ -116,6 +116,34 @@ EXCEPTIONS: Final = frozenset(
 )
 """Fields below an honoured one that are not."""
 
+NOT_PLANNED: Final = frozenset(
+    {
+        "spec.accessCredentials",
+        "spec.resourceClaims",
+        "spec.domain.cpu.realtime",
+        "spec.domain.cpu.numa",
+        "spec.domain.launchSecurity",
+        "spec.domain.memory.hugepages",
+        f"{_DEVICES}autoattachVSOCK",
+        f"{_DEVICES}clientPassthrough",
+        f"{_DEVICES}downwardMetrics",
+        f"{_DEVICES}filesystems",
+        f"{_DEVICES}gpus",
+        f"{_DEVICES}hostDevices",
+        f"{_NIC}binding",
+        f"{_NIC}macvtap",
+        f"{_NIC}passt",
+        f"{_NIC}passtBinding",
+        f"{_NIC}slirp",
+        f"{_NIC}sriov",
+        "spec.networks[].resourceClaim",
+        "spec.volumes[].containerPath",
+        "spec.volumes[].downwardMetrics",
+        "spec.volumes[].memoryDump",
+    }
+)
+"""Fields that are refused for good: what they need is not there, or nobody uses them here."""
+
 _HONOURED: Final = {one.path: one for one in TABLE}
 
 

@@ -40,8 +40,8 @@ def _by_person(new: At, old: At) -> Iterator[FieldCause]:
     schema = virtual_machine_instance().fields["spec"]
     if not same(new["spec"].value, old["spec"].value, schema):
         yield unsupported("", "the spec of a VirtualMachineInstance cannot be changed")
-    before, after = old["metadata.labels"].members, new["metadata.labels"].members
-    if any(before.get(label) != after.get(label) for label in names.RESERVED_LABELS):
+    before, after = (one["metadata.labels"].members for one in (old, new))
+    if any(At(before.get(one)).text != At(after.get(one)).text for one in names.RESERVED_LABELS):
         yield unsupported("", "labels that KubeVirt writes cannot be changed")
 
 

@@ -22,7 +22,7 @@ def apply(spec: JsonObject) -> None:
         default(one, "bus", "usb")
         default(one, "type", "tablet")
     watchdog = given(devices, "watchdog")
-    if watchdog is not None and spec["architecture"] == "amd64":
+    if watchdog is not None and spec["architecture"] not in _BUSES:
         default(member(watchdog, "i6300esb"), "action", "reset")
 
 

@@ -65,9 +65,9 @@ def volumes(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
 def _served(spec: At) -> Iterator[FieldCause]:
     """A volume is for a disk or a file system; one of them for file systems alone."""
     systems = {one["name"].text for one in spec["domain.devices.filesystems"]}
-    disks = {one["name"].text for one in spec["domain.devices.disks"]}
+    devices = systems | {one["name"].text for one in spec["domain.devices.disks"]}
     for index, volume in enumerate(spec["volumes"]):
-        served = systems if volume["containerPath"] else systems | disks
+        served = systems if volume["containerPath"] else devices
         if volume["name"].text not in served:
             yield invalid(f"spec.domain.volumes[{index}]", "must be used by a device")
     claims = {

@@ -1,0 +1,193 @@
+"""Admission beside the recorded cases: accounts, status, refusals of our own."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from tests.unit.vmi.instances import (
+    CLUSTER,
+    JANE,
+    fields,
+    instance,
+    mutated,
+    review,
+    stored,
+)
+
+from hypercobalt.vmi import admission
+from hypercobalt.vmi.accounts import Account, account
+from hypercobalt.vmi.cluster import ClusterConfig
+from hypercobalt.vmi.review import (
+    MOST_CAUSES,
+    CauseReason,
+    FieldCause,
+    Json,
+    JsonObject,
+    RequestUser,
+    ReviewRefusal,
+    refusal,
+)
+
+CONTROLLER = RequestUser("system:serviceaccount:kubevirt:kubevirt-controller")
+
+
+def test_the_base_of_these_tests_is_allowed() -> None:
+    assert fields(instance()) == []
+
+
+def test_a_person_hands_no_new_guest_to_a_node() -> None:
+    made = stored(instance(status={"nodeName": "host-a", "phase": "Running"}))
+    status = cast("JsonObject", made["status"])
+    assert "nodeName" not in status
+    assert status["phase"] == "Pending"
+    assert status["phaseTransitionTimestamps"] == [
+        {"phase": "Pending", "phaseTransitionTimestamp": "2026-01-02T03:04:05Z"}
+    ]
+
+
+def test_object_that_was_sent_is_left_as_it_was() -> None:
+    sent = instance()
+    stored(sent)
+    assert sent == instance()
+
+
+@pytest.mark.parametrize(
+    ("sent", "held"),
+    [
+        ([], ["kubevirt.io/foregroundDeleteVirtualMachine"]),
+        (["a"], ["a", "kubevirt.io/foregroundDeleteVirtualMachine"]),
+        (
+            ["foregroundDeleteVirtualMachine"],
+            ["kubevirt.io/foregroundDeleteVirtualMachine"],
+        ),
+        (
+            ["kubevirt.io/foregroundDeleteVirtualMachine"],
+            ["kubevirt.io/foregroundDeleteVirtualMachine"],
+        ),
+    ],
+)
+def test_finalizer_is_there_once_and_in_its_present_spelling(
+    sent: list[Json], held: list[Json]
+) -> None:
+    made = stored(instance(metadata__finalizers=sent))
+    assert cast("JsonObject", made["metadata"])["finalizers"] == held
+
+
+@pytest.mark.parametrize("status", [{"phase": "Failed"}, None], ids=["changed", "removed"])
+def test_status_that_a_person_changes_is_reverted(status: Json) -> None:
+    old = stored(instance())
+    new = {**old, "status": status}
+    assert cast("JsonObject", mutated(new, old))["status"] == old["status"]
+    assert cast("JsonObject", mutated(new, old, CONTROLLER))["status"] == status
+
+
+def test_status_that_a_person_adds_is_reverted() -> None:
+    old = {name: value for name, value in stored(instance()).items() if name != "status"}
+    assert "status" not in cast("JsonObject", mutated({**old, "status": {"phase": "x"}}, old))
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("system:serviceaccount:kubevirt:kubevirt-handler", Account.HANDLER),
+        ("system:serviceaccount:kubevirt:kubevirt-apiserver", Account.API),
+        ("system:serviceaccount:kubevirt:default", None),
+        ("system:serviceaccount:other:kubevirt-handler", None),
+        ("kubevirt-handler", None),
+        ("jane", None),
+    ],
+)
+def test_actors_of_kubevirt_are_known_by_their_service_accounts(
+    name: str, who: Account | None
+) -> None:
+    assert account(RequestUser(name), CLUSTER) is who
+
+
+def test_namespace_of_the_actors_is_a_setting() -> None:
+    user = RequestUser("system:serviceaccount:virt:kubevirt-handler")
+    assert account(user, ClusterConfig(namespace="virt")) is Account.HANDLER
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"spec__domain__memory__guest": "0"}, "spec.domain.memory.guest"),
+        ({"spec__domain__memory__guest": "1"}, "spec.domain.memory.guest"),
+        ({"spec__domain__memory__guest": "1023Ki"}, "spec.domain.memory.guest"),
+        ({"spec__domain__memory__maxGuest": "-1"}, "spec.domain.memory.maxGuest"),
+        ({"spec__domain__cpu": {"cores": 513}}, "spec.domain.cpu"),
+        ({"spec__domain__cpu": {"sockets": 2, "cores": 16, "threads": 17}}, "spec.domain.cpu"),
+        ({"spec__domain__cpu": {"cores": 2**31}}, "spec.domain.cpu"),
+        ({"spec__terminationGracePeriodSeconds": -1}, "spec.terminationGracePeriodSeconds"),
+        ({"spec__domain__firmware__uuid": "none"}, "spec.domain.firmware.uuid"),
+        ({"spec__domain__firmware__uuid": "0" * 32}, "spec.domain.firmware.uuid"),
+        ({"spec__domain__firmware__serial": "a\nb"}, "spec.domain.firmware.serial"),
+        ({"spec__domain__cpu__model": "a\x7fb"}, "spec.domain.cpu.model"),
+        ({"spec__domain__clock__timezone": "a\u2028b"}, "spec.domain.clock.timezone"),
+        (
+            {
+                "spec__domain__firmware__kernelBoot": {
+                    "container": {"image": "a", "kernelPath": "/k"},
+                    "kernelArgs": "a\tb",
+                }
+            },
+            "spec.domain.firmware.kernelBoot.kernelArgs",
+        ),
+        ({"spec__volumes__0__containerDisk": {}}, "spec.volumes[0].containerDisk.image"),
+        (
+            {"spec__volumes": [{"name": "root", "emptyDisk": {"capacity": 0}}]},
+            "spec.volumes[0].emptyDisk.capacity",
+        ),
+        (
+            {"spec__volumes": [{"name": "root", "emptyDisk": {"capacity": "-1Gi"}}]},
+            "spec.volumes[0].emptyDisk.capacity",
+        ),
+    ],
+)
+def test_what_can_never_run_is_refused(changes: dict[str, Json], field: str) -> None:
+    assert fields(instance(**changes)) == [field]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec__domain__memory__guest": "1Mi"},
+        {"spec__domain__memory__maxGuest": "0"},
+        {"spec__domain__cpu": {"cores": 512}},
+        {"spec__terminationGracePeriodSeconds": 0},
+        {"spec__domain__firmware__serial": "a b/ä"},
+        {"spec__domain__firmware__uuid": "7D0C3F5E-1C1F-4A54-9F3E-0D3B8A6A1C11"},
+        {"spec__volumes": [{"name": "root", "emptyDisk": {"capacity": 1}}]},
+    ],
+)
+def test_what_can_just_run_is_allowed(changes: dict[str, Json]) -> None:
+    assert fields(instance(**changes)) == []
+
+
+def test_host_passthrough_is_refused_where_there_is_no_kvm() -> None:
+    sent = instance(spec__domain__cpu__model="host-passthrough")
+    assert fields(sent) == []
+    assert fields(sent, ClusterConfig(use_emulation=True)) == ["spec.domain.cpu.model"]
+
+
+def test_nonsense_hides_no_cause_of_kubevirt() -> None:
+    sent = instance(spec__hostname="A", spec__terminationGracePeriodSeconds=-1)
+    assert fields(sent) == ["spec.hostname", "spec.hostname"]
+
+
+def test_object_stored_with_too_many_cpus_can_still_be_changed() -> None:
+    old = stored(instance(spec__domain__cpu={"cores": 512}))
+    small = ClusterConfig(max_vcpus=4)
+    new = {**old, "metadata": {"name": "one"}}
+    assert not isinstance(mutated(new, old, JANE, small), ReviewRefusal)
+    assert admission.validate(review(new, old), small) == ()
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, False), (11, True), (500, True)])
+def test_answer_carries_ten_causes_and_how_many_more_there_are(*, count: int, more: bool) -> None:
+    causes = [FieldCause(CauseReason.INVALID, f"f{n}", f"cause {n}") for n in range(count)]
+    found = refusal(causes)
+    assert (found.code, len(found.causes)) == (422, MOST_CAUSES)
+    assert found.message.startswith("cause 0, cause 1, ")
+    assert (f"and {count - MOST_CAUSES} more" in found.message) is more
