@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 from hypercobalt.api.kubevirt import names
 from hypercobalt.api.times import format_time
@@ -31,6 +32,9 @@ from hypercobalt.vmi.rules import causes_of_create
 from hypercobalt.vmi.rules.nonsense import beyond_schema, nonsense
 from hypercobalt.vmi.support import refusals
 from hypercobalt.vmi.update import causes_of_update
+
+_PCI: Final = {"amd64": ("q35", "pc-q35"), "arm64": ("virt",)}
+"""Machine types, by their beginning, with the present layout of PCI devices."""
 
 
 def mutate(
@@ -97,9 +101,6 @@ def _metadata(meta: At, spec: JsonObject) -> JsonObject:
         annotations.setdefault(names.PCI_TOPOLOGY_VERSION, "v3")
         made["annotations"] = annotations
     return made
-
-
-_PCI = {"amd64": ("q35", "pc-q35"), "arm64": ("virt",)}
 
 
 def _first_status(spec: At, now: datetime) -> JsonObject:

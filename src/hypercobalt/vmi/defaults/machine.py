@@ -34,7 +34,7 @@ def apply(spec: JsonObject, cluster: ClusterConfig, uuid: str) -> None:
 
 
 def _pull(container: JsonObject | None) -> None:
-    """Pull an image anew whenever its tag can move: it is `latest`, or there is none."""
+    """Pull an image each time if its tag can move: it is `latest`, or there is none."""
     if container is not None and "imagePullPolicy" not in container:
         image = str(container.get("image", ""))
         moves = image.endswith(":latest") or not {":", "@"} & set(image)

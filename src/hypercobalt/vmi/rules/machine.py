@@ -63,7 +63,8 @@ def _kernel(boot: At) -> Iterator[FieldCause]:
 
 def is_path(text: str) -> bool:
     """Whether it is an absolute path of a file, in its shortest form."""
-    return text != "/" and text.startswith("/") and posixpath.normpath(text) == text
+    shortest = posixpath.normpath(text) == text and not text.startswith("//")
+    return text != "/" and text.startswith("/") and shortest
 
 
 def tables(spec: At) -> Iterator[FieldCause]:
@@ -119,5 +120,9 @@ def security(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
         yield invalid("spec.launchSecurity", "needs a feature gate that is off")
     elif not efi or efi["secureBoot"].value is not False:
         yield invalid("spec.launchSecurity", "needs EFI without secure boot")
+    if any(one["bootOrder"] for one in spec["domain.devices.interfaces"]):
+        yield invalid("spec.launchSecurity", "has no NICs to boot from")
+    if launch["sev.attestation"] and spec["startStrategy"].text != "Paused":
+        yield invalid("spec.launchSecurity", "is attested before the guest starts: Paused")
     if spec["architecture"].text != "amd64":
         yield invalid(spec["architecture"], "has no launch security of that kind")

@@ -25,7 +25,7 @@ _MAC: Final = re.compile(
     re.ASCII,
 )
 _BRIDGE_MAC: Final = "02:00:00:00:00:00"
-_PORT_NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_PORT_NAME: Final = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LONGEST_PORT_NAME: Final = 15
 _MOST_PORTS: Final = 65535
 _PROTOCOLS: Final = frozenset({"", "TCP", "UDP"})

@@ -124,7 +124,7 @@ def _sources(source: At, *paths: str) -> list[str]:
 
 def _decoded(text: str) -> bytes | None:
     try:
-        return b64decode("".join(text.split("\n")), validate=True)
+        return b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         return None
 
