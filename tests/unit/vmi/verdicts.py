@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, Literal, cast
 
-from tests.unit.vmi.recorded.pack import PACKED
+from tests.unit.vmi.recorded.pack import file_of
 
 from hypercobalt.api.kubevirt import definition
 from hypercobalt.api.kubevirt.schema import SchemaField, virtual_machine_instance
@@ -47,7 +47,7 @@ _ACCOUNTS: Final = {
 _JUDGED_STATUS: Final = ("phase", "runtimeUser", "currentCPUTopology", "memory")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedVerdict:
     """One request, and KubeVirt's answer.
 
@@ -96,10 +96,23 @@ class OurVerdict:
 _answers: Final[dict[str, OurVerdict]] = {}
 
 
-@lru_cache(maxsize=1)
-def recorded() -> tuple[RecordedVerdict, ...]:
-    """All recorded verdicts, but for those of the API server alone."""
-    lines = lzma.decompress(PACKED.read_bytes()).decode().splitlines()
+GROUPS: Final = (
+    "rule",
+    "grid",
+    "update",
+    "example",
+    "rule-in-another",
+    "random",
+    "wild",
+    "one change",
+)
+"""Kinds of cases, the plainest first."""
+
+
+@lru_cache(maxsize=len(GROUPS))
+def recorded(group: str) -> tuple[RecordedVerdict, ...]:
+    """The recorded verdicts of a group, but for those of the API server alone."""
+    lines = lzma.decompress(file_of(group).read_bytes()).decode().splitlines()
     return tuple(one for line in lines if not _by_server(one := _case(json.loads(line))))
 
 

@@ -11,12 +11,12 @@ import gzip
 import json
 import lzma
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Final, cast
 
 from hypercobalt.vmi.review import Json, JsonObject
 
-PACKED: Final = Path(__file__).with_name("verdicts.jsonl.xz")
 SOURCES: Final = ("verdicts-create.jsonl.gz", "verdicts-update.jsonl.gz")
 
 _KEPT: Final = ("id", "op", "group", "about", "manifest", "allowed", "by", "stricter", "cut")
@@ -48,16 +48,22 @@ def merge_patch(old: Json, new: Json) -> Json:
     return {**changed, **{name: None for name in old if name not in new}}
 
 
+def file_of(group: str) -> Path:
+    """The file with the cases of a group."""
+    return Path(__file__).with_name(f"{group.replace(' ', '-')}.jsonl.xz")
+
+
 def main() -> None:
-    folder = Path(sys.argv[1])
-    lines: list[str] = []
+    groups = defaultdict[str, list[str]](list)
     for name in SOURCES:
-        with gzip.open(folder / name, "rt", encoding="utf-8") as recorded:
-            lines += (
-                json.dumps(packed(json.loads(line)), separators=(",", ":"), ensure_ascii=False)
-                for line in recorded
-            )
-    PACKED.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+        with gzip.open(Path(sys.argv[1]) / name, "rt", encoding="utf-8") as recorded:
+            for line in recorded:
+                case = packed(json.loads(line))
+                text = json.dumps(case, separators=(",", ":"), ensure_ascii=False)
+                groups[str(case["group"])].append(text)
+    for group, lines in groups.items():
+        data = lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME)
+        file_of(group).write_bytes(data)
 
 
 if __name__ == "__main__":
