@@ -179,7 +179,7 @@ def test_nonsense_hides_no_cause_of_kubevirt() -> None:
 def test_object_stored_with_too_many_cpus_can_still_be_changed() -> None:
     old = stored(instance(spec__domain__cpu={"cores": 512}))
     small = ClusterConfig(max_vcpus=4)
-    new = {**old, "metadata": {"name": "one"}}
+    new: JsonObject = {**old, "metadata": {"name": "one"}}
     assert not isinstance(mutated(new, old, JANE, small), ReviewRefusal)
     assert admission.validate(review(new, old), small) == ()
 

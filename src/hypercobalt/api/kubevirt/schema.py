@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Final, cast
 
 from hypercobalt.api.quantity import PATTERN as QUANTITY_PATTERN
@@ -78,7 +78,7 @@ class SchemaField:
 @lru_cache(maxsize=1)
 def virtual_machine_instance() -> SchemaField:
     """The schema of the whole object."""
-    text = resources.files(__package__).joinpath(_TABLE).read_text("utf-8")
+    text = Path(__file__).with_name(_TABLE).read_text(encoding="utf-8")
     root = SchemaField("object", facts={"required": ["spec"]})
     above = [root]
     for line in text.splitlines():

@@ -156,6 +156,7 @@ def _dhcp(one: At) -> Iterator[FieldCause]:
 
 def _is_ipv4(text: str) -> bool:
     try:
-        return bool(IPv4Address(text)) or True
+        IPv4Address(text)
     except AddressValueError:
         return False
+    return True

@@ -44,6 +44,7 @@ def is_label_value(text: str) -> bool:
 def is_address(text: str) -> bool:
     """Whether it is an IP address."""
     try:
-        return "%" not in text and ip_address(text) is not None
+        ip_address(text)
     except ValueError:
         return False
+    return "%" not in text

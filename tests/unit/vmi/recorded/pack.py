@@ -24,7 +24,7 @@ _KEPT: Final = ("id", "op", "group", "about", "manifest", "allowed", "by", "stri
 
 def packed(case: JsonObject) -> JsonObject:
     """A recorded case, smaller."""
-    made = {name: case[name] for name in _KEPT if name in case}
+    made: JsonObject = {name: case[name] for name in _KEPT if name in case}
     made["causes"] = [field for field, _ in cast("list[list[str]]", case.get("causes", []))]
     if case["gates"]:
         made["gates"] = case["gates"]
