@@ -30,14 +30,17 @@ _BOUNDS: Final = {
     "integer": (-(2**63), 2**63 - 513),
 }
 _UINT32: Final = (0, 2**32 - 1)
+"""CPUs, of which far fewer are refused with their own cause (`rules/nonsense.py`)."""
+_COUNT: Final = (0, 2**31 - 1)
+"""KubeVirt reads twice as far, and the definition's schema refuses the half of it."""
 _UINT: Final = (0, 2**63 - 513)
 _UNSIGNED: Final = {
     "spec.domain.cpu.cores": _UINT32,
     "spec.domain.cpu.sockets": _UINT32,
     "spec.domain.cpu.threads": _UINT32,
-    "spec.domain.cpu.maxSockets": _UINT32,
-    "spec.domain.ioThreads.supplementalPoolThreadCount": _UINT32,
-    "spec.domain.features.hyperv.spinlocks.spinlocks": _UINT32,
+    "spec.domain.cpu.maxSockets": _COUNT,
+    "spec.domain.ioThreads.supplementalPoolThreadCount": _COUNT,
+    "spec.domain.features.hyperv.spinlocks.spinlocks": _COUNT,
     "spec.domain.devices.disks[].bootOrder": _UINT,
     "spec.domain.devices.disks[].blockSize.custom.logical": _UINT,
     "spec.domain.devices.disks[].blockSize.custom.physical": _UINT,
