@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypercobalt.api.kubevirt import names
-from hypercobalt.api.kubevirt.schema import virtual_machine_instance
+from hypercobalt.api.kubevirt.schema import ITEMS, virtual_machine_instance
 from hypercobalt.vmi.accounts import Account, account
 from hypercobalt.vmi.cluster import ClusterConfig
 from hypercobalt.vmi.reading import At
@@ -71,11 +71,8 @@ def _of_spec(new: At, old: At) -> Iterator[FieldCause]:
 def _can_follow(new: At, old: At) -> bool:
     """Whether a running guest can get these volumes and disks instead of those of before."""
     schema = virtual_machine_instance().fields["spec"]
-    volume_schema = schema.fields["volumes"].items
-    devices = schema.fields["domain"].fields["devices"]
-    disk_schema = devices.fields["disks"].items
-    if volume_schema is None or disk_schema is None:
-        return False
+    volume_schema = schema.fields["volumes"].fields[ITEMS]
+    disk_schema = schema.fields["domain"].fields["devices"].fields["disks"].fields[ITEMS]
     volumes, disks = _by_name(new["volumes"]), _by_name(new["domain.devices.disks"])
     had, had_disks = _by_name(old["volumes"]), _by_name(old["domain.devices.disks"])
     systems = _by_name(new["domain.devices.filesystems"])

@@ -18,6 +18,7 @@ from tests.unit.vmi.instances import (
 from hypercobalt.vmi import admission
 from hypercobalt.vmi.accounts import Account, account
 from hypercobalt.vmi.cluster import ClusterConfig
+from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import (
     MOST_CAUSES,
     CauseReason,
@@ -28,6 +29,7 @@ from hypercobalt.vmi.review import (
     ReviewRefusal,
     refusal,
 )
+from hypercobalt.vmi.rules.nonsense import nonsense
 
 CONTROLLER = RequestUser("system:serviceaccount:kubevirt:kubevirt-controller")
 
@@ -169,6 +171,39 @@ def test_host_passthrough_is_refused_where_there_is_no_kvm() -> None:
     sent = instance(spec__domain__cpu__model="host-passthrough")
     assert fields(sent) == []
     assert fields(sent, ClusterConfig(use_emulation=True)) == ["spec.domain.cpu.model"]
+
+
+def test_object_without_defaults_is_no_nonsense() -> None:
+    assert list(nonsense(At({"domain": {}}, "spec"), CLUSTER)) == []
+
+
+def test_model_that_emulation_has_is_allowed_without_kvm() -> None:
+    sent = instance(spec__domain__cpu__model="qemu64")
+    assert fields(sent, ClusterConfig(use_emulation=True)) == []
+
+
+def test_guest_of_huge_pages_alone_has_no_size_to_judge() -> None:
+    pages: dict[str, Json] = {"hugepages": {"pageSize": "x"}}
+    assert fields(instance(spec__domain__memory=pages)) == [
+        "spec.domain.memory.hugepages.pageSize",
+        "spec.domain.memory.hugepages",
+    ]
+
+
+@pytest.mark.parametrize(("name", "count"), [("sockets", 2**31), ("threads", 2**32 - 1)])
+def test_count_that_the_definition_cannot_hold_is_refused_by_mutation(
+    name: str, count: int
+) -> None:
+    made = mutated(instance(spec__domain__cpu={name: count}))
+    assert isinstance(made, ReviewRefusal)
+    assert [cause.field for cause in made.causes] == ["spec.domain.cpu"]
+
+
+@pytest.mark.parametrize("count", [513, 2**31 - 1])
+def test_count_that_the_definition_holds_is_refused_by_validation(count: int) -> None:
+    sent = instance(spec__domain__cpu={"cores": count})
+    assert not isinstance(mutated(sent), ReviewRefusal)
+    assert fields(sent) == ["spec.domain.cpu"]
 
 
 def test_nonsense_hides_no_cause_of_kubevirt() -> None:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.vmi.differences import DIFFERENCES
-from tests.unit.vmi.verdicts import GROUPS, answer, difference, recorded
+from tests.unit.vmi.verdicts import GROUPS, PLAIN, UPDATES, answer, recorded, unexplained
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_verdict_is_the_recorded_one(group: str) -> None:
-    found = {one: difference(one, answer(one)) for one in recorded(group)}
-    unexplained = {
-        f"{one.id} {one.about}": differs
-        for one, differs in found.items()
-        if differs and one.id not in DIFFERENCES
-    }
-    assert not unexplained
-    assert not [one.id for one, differs in found.items() if one.id in DIFFERENCES and not differs]
+@pytest.mark.parametrize("group", [one for one in GROUPS if one not in {*PLAIN, UPDATES}])
+def test_verdict_on_a_manifest_is_the_recorded_one(group: str) -> None:
+    assert unexplained(group, DIFFERENCES) == {}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -96,17 +96,11 @@ class OurVerdict:
 _answers: Final[dict[str, OurVerdict]] = {}
 
 
-GROUPS: Final = (
-    "rule",
-    "grid",
-    "update",
-    "example",
-    "rule-in-another",
-    "random",
-    "wild",
-    "one change",
-)
-"""Kinds of cases, the plainest first."""
+PLAIN: Final = ("rule", "grid")
+"""Kinds of cases that ask one thing each."""
+UPDATES: Final = "update"
+GROUPS: Final = (*PLAIN, UPDATES, "example", "rule-in-another", "random", "wild", "one change")
+"""All kinds of cases."""
 
 
 @lru_cache(maxsize=len(GROUPS))
@@ -203,6 +197,16 @@ def _ours(causes: tuple[FieldCause, ...], stored: JsonObject | None) -> OurVerdi
         refused=bool(rest),
         object=stored,
     )
+
+
+def unexplained(group: str, table: Mapping[str, str]) -> dict[str, str]:
+    """What differs in a group but for a table of differences, and lines of it that none needs."""
+    found = {one: difference(one, answer(one)) for one in recorded(group)}
+    return {
+        f"{one.id} {one.about}": differs or "is in the table of differences"
+        for one, differs in found.items()
+        if bool(differs) != (one.id in table)
+    }
 
 
 def difference(case: RecordedVerdict, ours: OurVerdict) -> str:
