@@ -8,6 +8,8 @@ import pytest
 from tests.unit.vmi.instances import (
     CLUSTER,
     JANE,
+    NOW,
+    UUID,
     fields,
     instance,
     mutated,
@@ -26,6 +28,7 @@ from hypercobalt.vmi.review import (
     Json,
     JsonObject,
     RequestUser,
+    Review,
     ReviewRefusal,
     refusal,
 )
@@ -197,6 +200,18 @@ def test_count_that_the_definition_cannot_hold_is_refused_by_mutation(
     made = mutated(instance(spec__domain__cpu={name: count}))
     assert isinstance(made, ReviewRefusal)
     assert [cause.field for cause in made.causes] == ["spec.domain.cpu"]
+
+
+def test_count_is_judged_when_an_object_is_created_alone() -> None:
+    old = stored(instance())
+    new: JsonObject = {**old, "spec": instance(spec__domain__cpu={"cores": 2**31})["spec"]}
+    assert not isinstance(mutated(new, old), ReviewRefusal)
+
+
+def test_change_of_what_is_not_stored_raises_nothing() -> None:
+    asked = Review("UPDATE", JANE, stored(instance()), None)
+    assert "status" not in cast("JsonObject", admission.mutate(asked, CLUSTER, now=NOW, uuid=UUID))
+    assert admission.validate(asked, CLUSTER) != ()
 
 
 @pytest.mark.parametrize("count", [513, 2**31 - 1])
