@@ -8,9 +8,6 @@ Source: kubevirt.io/api, core/v1 KubeVirtConfiguration; kubevirt, pkg/virt-confi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-GI: Final = 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,11 +69,6 @@ class SchemaField:
     def values(self) -> SchemaField | None:
         return self.fields.get(VALUES)
 
-    @property
-    def open(self) -> bool:
-        """Whether fields that are not declared are kept."""
-        return bool(self.facts.get("x-kubernetes-preserve-unknown-fields"))
-
 
 @lru_cache(maxsize=1)
 def virtual_machine_instance() -> SchemaField:
