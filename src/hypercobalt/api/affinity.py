@@ -5,8 +5,7 @@ Source: k8s.io/api, core/v1/types.go, Affinity.
 
 from __future__ import annotations
 
-from hypercobalt.api.meta import Struct
-from hypercobalt.api.workloads import LabelSelector
+from hypercobalt.api.meta import LabelSelector, Struct
 
 
 class NodeSelectorRequirement(Struct, frozen=True):

@@ -102,6 +102,17 @@ class ObjectMeta(Struct, frozen=True):
     managedFields: tuple[ManagedFieldsEntry, ...] = ()
 
 
+class LabelSelectorRequirement(Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True):
+    matchLabels: dict[str, str] = {}
+    matchExpressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
 class Object(Struct, frozen=True):
     """Base of every kind. A subclass sets `resource` and adds its own fields."""
 

@@ -8,9 +8,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
+from hypercobalt.api.affinity import Affinity
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import NodeCondition
-from hypercobalt.api.meta import Object, ObjectMeta, ResourceInfo, Struct
+from hypercobalt.api.meta import LabelSelector, Object, ObjectMeta, ResourceInfo, Struct
+from hypercobalt.api.pods import (
+    ContainerPort,
+    EnvVarSource,
+    LocalObjectReference,
+    PodReadinessGate,
+    PodSecurityContext,
+    ResourceRequirements,
+    SecurityContext,
+    Volume,
+    VolumeMount,
+)
 
 
 class Toleration(Struct, frozen=True):
@@ -38,14 +50,21 @@ class Probe(Struct, frozen=True):
 class EnvVar(Struct, frozen=True):
     name: str
     value: str = ""
+    valueFrom: EnvVarSource | None = None
 
 
 class Container(Struct, frozen=True):
     name: str
     image: str = ""
+    imagePullPolicy: str = ""  # Always, IfNotPresent or Never
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: tuple[EnvVar, ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements | None = None
+    securityContext: SecurityContext | None = None
+    volumeMounts: tuple[VolumeMount, ...] = ()
+    terminationMessagePolicy: str = ""  # File (also if empty) or FallbackToLogsOnError
     startupProbe: Probe | None = None
     livenessProbe: Probe | None = None
     readinessProbe: Probe | None = None
@@ -60,6 +79,16 @@ class PodSpec(Struct, frozen=True):
     priorityClassName: str = ""
     terminationGracePeriodSeconds: int | None = None
     tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    schedulerName: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    enableServiceLinks: bool | None = None
+    restartPolicy: str = ""  # Always (also if empty), OnFailure or Never
+    readinessGates: tuple[PodReadinessGate, ...] = ()
+    securityContext: PodSecurityContext | None = None
+    imagePullSecrets: tuple[LocalObjectReference, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     containers: tuple[Container, ...] = ()
 
 
@@ -78,17 +107,6 @@ class Pod(Object, frozen=True):
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-
-class LabelSelectorRequirement(Struct, frozen=True):
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class LabelSelector(Struct, frozen=True):
-    matchLabels: dict[str, str] = {}
-    matchExpressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class PodTemplateSpec(Struct, frozen=True):

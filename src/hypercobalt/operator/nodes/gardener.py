@@ -21,7 +21,7 @@ from hypercobalt.api.conditions import ConditionStatus, get_condition, is_false,
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_claimed, is_evicted
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
+from hypercobalt.api.meta import LabelSelector, Object, ObjectMeta, owner_reference
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.shared.node_facts import (
     HOSTNAME_LABEL,
@@ -118,7 +118,7 @@ def _signal(
         ownerReferences=(owner_reference(node, controller=True, blocks=True),),
     )
     spec = workloads.PodDisruptionBudgetSpec(
-        minAvailable=kept, selector=workloads.LabelSelector(matchLabels=meta.labels)
+        minAvailable=kept, selector=LabelSelector(matchLabels=meta.labels)
     )
     return Signal(
         workloads.PodDisruptionBudget(metadata=meta, spec=spec),
@@ -152,7 +152,7 @@ def _deployment(
         metadata=meta,
         spec=workloads.DeploymentSpec(
             replicas=replicas,
-            selector=workloads.LabelSelector(matchLabels=meta.labels),
+            selector=LabelSelector(matchLabels=meta.labels),
             strategy=workloads.DeploymentStrategy(
                 type="RollingUpdate",
                 rollingUpdate=workloads.RollingUpdateDeployment(maxUnavailable=0, maxSurge=1),
