@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from hypercobalt.api.meta import Object, ResourceInfo, Struct
+from hypercobalt.api.quantity import Quantity
 
 
 class Namespace(Object, frozen=True):
@@ -85,6 +86,8 @@ class NodeSystemInfo(Struct, frozen=True):
 
 
 class NodeStatus(Struct, frozen=True):
+    capacity: dict[str, Quantity] = {}
+    allocatable: dict[str, Quantity] = {}  # what is left of the capacity for pods
     addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
     nodeInfo: NodeSystemInfo | None = None

@@ -1,9 +1,11 @@
-"""What a pod and its containers are given: volumes, resources, users and rights.
+"""What a pod and its containers are given (volumes, resources, users, rights), and their states.
 
 Source: k8s.io/api, core/v1 types.go.
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from hypercobalt.api.meta import Struct
 from hypercobalt.api.quantity import Quantity
@@ -93,3 +95,44 @@ class PodReadinessGate(Struct, frozen=True):
     """A condition of the pod that must be true for the pod to be ready."""
 
     conditionType: str
+
+
+class ContainerStateWaiting(Struct, frozen=True):
+    reason: str = ""  # such as ErrImagePull
+    message: str = ""
+
+
+class ContainerStateRunning(Struct, frozen=True):
+    startedAt: datetime | None = None
+
+
+class ContainerStateTerminated(Struct, frozen=True):
+    exitCode: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    startedAt: datetime | None = None
+    finishedAt: datetime | None = None
+
+
+class ContainerState(Struct, frozen=True):
+    """One of these is set; none counts as waiting."""
+
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restartCount: int = 0
+    image: str = ""
+    imageID: str = ""
+    containerID: str = ""
+    state: ContainerState = ContainerState()
+
+
+class PodIP(Struct, frozen=True):
+    ip: str = ""

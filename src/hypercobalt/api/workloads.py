@@ -14,8 +14,10 @@ from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.meta import LabelSelector, Object, ObjectMeta, ResourceInfo, Struct
 from hypercobalt.api.pods import (
     ContainerPort,
+    ContainerStatus,
     EnvVarSource,
     LocalObjectReference,
+    PodIP,
     PodReadinessGate,
     PodSecurityContext,
     ResourceRequirements,
@@ -64,6 +66,7 @@ class Container(Struct, frozen=True):
     resources: ResourceRequirements | None = None
     securityContext: SecurityContext | None = None
     volumeMounts: tuple[VolumeMount, ...] = ()
+    restartPolicy: str = ""  # Always: of an init container that runs beside the others
     terminationMessagePolicy: str = ""  # File (also if empty) or FallbackToLogsOnError
     startupProbe: Probe | None = None
     livenessProbe: Probe | None = None
@@ -89,6 +92,7 @@ class PodSpec(Struct, frozen=True):
     securityContext: PodSecurityContext | None = None
     imagePullSecrets: tuple[LocalObjectReference, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    initContainers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
 
 
@@ -98,8 +102,12 @@ class PodStatus(Struct, frozen=True):
     message: str = ""
     hostIP: str = ""
     podIP: str = ""
+    podIPs: tuple[PodIP, ...] = ()
     startTime: datetime | None = None
+    qosClass: str = ""  # Guaranteed, Burstable or BestEffort
     conditions: tuple[NodeCondition, ...] = ()  # a pod's conditions have the same shape
+    initContainerStatuses: tuple[ContainerStatus, ...] = ()
+    containerStatuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Object, frozen=True):
