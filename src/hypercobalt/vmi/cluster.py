@@ -29,6 +29,7 @@ class ClusterConfig:
         bridge_on_pod_network: whether a bridge may stand on the pod network.
         eviction_strategy: of a guest that names none.
         use_emulation: guests may run without KVM.
+        launcher_image: of the launcher's container.
         feature_gates: that are on besides the default ones.
     """
 
@@ -46,4 +47,5 @@ class ClusterConfig:
     bridge_on_pod_network: bool = True
     eviction_strategy: str = "None"
     use_emulation: bool = False
+    launcher_image: str = "virt-launcher"
     feature_gates: frozenset[str] = frozenset()
