@@ -80,9 +80,7 @@ def document(vmi: VirtualMachineInstance, context: DomainContext) -> str:
 
 def _metadata(uid: str) -> Element:
     """Whose the domain is, for who finds it without its VMI."""
-    return element(
-        "metadata", element(f"{{{NAMESPACE}}}kubevirt", element(f"{{{NAMESPACE}}}uid", text=uid))
-    )
+    return element("metadata", element("kubevirt", element("uid", text=uid), xmlns=NAMESPACE))
 
 
 def _check_uuid(domain: DomainSpec) -> None:
