@@ -91,9 +91,10 @@ def recordings() -> tuple[Recording, ...]:
     return tuple(Recording(**one) for one in json.loads(gzip.decompress(_FILE.read_bytes())))
 
 
-def honoured() -> list[Recording]:
+@cache
+def honoured() -> tuple[Recording, ...]:
     """Recordings of VMIs in which every field is honoured."""
-    return [one for one in recordings() if not unhonoured(one.vmi["spec"])]
+    return tuple(one for one in recordings() if not unhonoured(one.vmi["spec"]))
 
 
 def unhonoured(spec: Json) -> list[str]:
