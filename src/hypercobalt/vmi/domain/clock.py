@@ -27,7 +27,7 @@ def clock_element(spec: ClockSpec | None) -> Element | None:
         return element("clock", *timers, offset="utc", adjustment=shift)
     if spec.timezone:
         return element("clock", *timers, offset="timezone", timezone=_zone(spec.timezone))
-    return element("clock", *timers)
+    return element("clock", *timers, offset="utc")  # libvirt's default, which its schema wants
 
 
 def _zone(name: str) -> str:

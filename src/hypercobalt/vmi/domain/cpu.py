@@ -15,6 +15,8 @@ from hypercobalt.vmi.unfit import UnfitVMIError
 
 HOST_MODEL = "host-model"
 HOST_PASSTHROUGH = "host-passthrough"
+_REQUIRE = "require"
+"""The policy of a feature that names none: libvirt's default, which its schema wants."""
 
 
 def cpu_elements(spec: CPUSpec | None, context: DomainContext) -> tuple[Element, Element]:
@@ -45,7 +47,7 @@ def _model(model: str) -> tuple[Element, ...]:
 
 def _features(spec: CPUSpec | None, model: str) -> list[Element]:
     features = spec.features if spec else ()
-    made = [element("feature", name=one.name, policy=one.policy or None) for one in features]
+    made = [element("feature", name=one.name, policy=one.policy or _REQUIRE) for one in features]
     custom = model not in {HOST_MODEL, HOST_PASSTHROUGH}
     if custom and all(one.name != "mpx" for one in features):
         # Named models have it, and present CPUs and kernels do not: the guest would not start.

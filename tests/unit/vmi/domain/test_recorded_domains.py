@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
+from functools import cache
 
-from tests.unit.vmi.comparing import Difference, compare, domain_facts
+from tests.unit.vmi.comparing import Difference, Facts, compare, domain_facts
 from tests.unit.vmi.recordings import Recording, honoured, recordings
 from tests.unit.vmi.reduced import reduced, replaced_volumes
 
@@ -23,7 +23,8 @@ DIFFERENCES = (
     ),
     Difference(r"/domain/metadata/kubevirt/uid", "the recorded converter knows no UID"),
     Difference(r"/domain/features/apic/@eoi", "KubeVirt drops apic.endOfInterrupt"),
-    Difference(r"/domain/features/apic", "the same: an element without attributes"),
+    Difference(r"/domain/clock/@offset", "utc, libvirt's default, which its schema wants"),
+    Difference(r"/domain/cpu/feature\[.*\]/@policy", "the same: require"),
     Difference(r".*/sysinfo/system/entry\[(sku|version)\]/@name", "an entry without a value"),
     Difference(
         r"/domain/devices/interface\[.*\]/mac/@address",
@@ -43,49 +44,56 @@ NOT_HONOURED = (
 )
 """Parts of a document that fields which are not honoured decide."""
 _CONTENT = r"(@(type|device)|(source|backingStore|driver)/.*)"
-_OTHER_BINDINGS = ("passtBinding", "sriov", "binding")
+_OTHER_BINDINGS = {"passtBinding", "sriov", "binding"}
+
+
+@cache
+def pairs() -> dict[str, tuple[Recording, Facts, Facts]]:
+    """Recorded document and ours of each VMI, by its id; without what is not honoured."""
+    return {
+        one.id: (
+            one,
+            domain_facts(one.xml),
+            domain_facts(document(reduced(one), DomainContext())),
+        )
+        for one in recordings()
+        if one.xml is not None
+    }
 
 
 def test_documents_of_honoured_vmis_are_the_recorded_ones() -> None:
     compared = [one for one in honoured() if one.xml is not None]
-    used: set[Difference] = set()
     faults = {}
     for one in compared:
         ours = domain_facts(document(one.typed, DomainContext()))
         found = compare(domain_facts(one.xml or ""), ours, DIFFERENCES)
-        used |= found.used
         faults |= {one.id: found.unexplained} if found.unexplained else {}
-    print(f"domains: {len(compared) - len(faults)} of {len(compared)} as recorded")  # noqa: T201 - a rate
+    equal = len(compared) - len(faults)
+    print(f"domains: {equal} of {len(compared)} as recorded")  # noqa: T201 - a rate
     assert faults == {}
     assert len(compared) == 61
-    assert set(DIFFERENCES) - used == _unused(), "a line of the table explains nothing"
-
-
-def _unused() -> set[Difference]:
-    """Lines that only documents of other VMIs need."""
-    return {line for line in DIFFERENCES if re.search("mac/@address|apic", line.path)}
 
 
 def test_honoured_parts_of_all_other_documents_are_the_recorded_ones() -> None:
     """Fields that are not honoured are taken out, and what they decide is not compared."""
-    compared, faults = 0, {}
-    for one in recordings():
-        if one.xml is None:
-            continue
-        ours = domain_facts(document(reduced(one), DomainContext()))
+    used: set[Difference] = set()
+    faults = {}
+    for one, recorded, ours in pairs().values():
         table = (*DIFFERENCES, *NOT_HONOURED, *_of_this(one))
-        found = compare(domain_facts(one.xml), ours, table)
-        compared += 1
+        found = compare(recorded, ours, table)
+        used |= found.used
         faults |= {one.id: found.unexplained} if found.unexplained else {}
-    print(f"parts of domains: {compared - len(faults)} of {compared}")  # noqa: T201 - a rate
+    equal = len(pairs()) - len(faults)
+    print(f"parts of domains: {equal} of {len(pairs())}")  # noqa: T201 - a rate
     assert faults == {}
-    assert compared == 240
+    assert len(pairs()) == 240
+    assert {*DIFFERENCES, *NOT_HONOURED} <= used, "a line of the table explains nothing"
 
 
 def _of_this(one: Recording) -> list[Difference]:
     """Disks and interfaces whose volume or binding is not honoured."""
     devices = one.vmi["spec"]["domain"]["devices"]
-    nics = [nic["name"] for nic in devices.get("interfaces", []) if set(nic) & {*_OTHER_BINDINGS}]
+    nics = [nic["name"] for nic in devices.get("interfaces", []) if set(nic) & _OTHER_BINDINGS]
     matched = [disk["name"] for disk in devices.get("disks", []) if "blockSize" in disk]
     return [
         *(
@@ -100,23 +108,29 @@ def _of_this(one: Recording) -> list[Difference]:
     ]
 
 
+def test_what_ours_says_and_the_recorded_one_leaves_out_is_the_default() -> None:
+    for _, recorded, ours in pairs().values():
+        for path, value in ours - recorded:
+            if path == "/domain/clock/@offset":
+                assert value == "utc"
+            elif re.fullmatch(r"/domain/cpu/feature\[.*\]/@policy", path):
+                assert value == "require"
+        assert not [path for path, _ in recorded - ours if re.search("@offset|@policy", path)]
+
+
 def test_guest_has_what_it_starts_with_and_no_room_for_more() -> None:
     """The recorded topology counts maxSockets, ours counts sockets; cores and threads agree."""
-    for one in recordings():
-        cpu = one.vmi["spec"]["domain"]["cpu"]
-        if one.xml is None:
-            continue
-        recorded = dict(domain_facts(one.xml).keys())
+    for one, facts, _ in pairs().values():
+        cpu, recorded = one.vmi["spec"]["domain"]["cpu"], dict(facts.keys())
         ours = topology(one.typed.spec.domain.cpu)
         most = max(cpu.get("maxSockets", 0), ours.sockets)
-        assert recorded["/domain/cpu/topology/@sockets"] == str(most), json.dumps(cpu)
+        assert recorded["/domain/cpu/topology/@sockets"] == str(most)
         assert recorded["/domain/vcpu"] == str(most * ours.cores * ours.threads)
 
 
 def test_emulation_changes_the_type_alone() -> None:
     for one in honoured():
-        model = one.vmi["spec"]["domain"]["cpu"]["model"]
-        if one.xml is None or model == "host-passthrough":
+        if one.vmi["spec"]["domain"]["cpu"]["model"] == "host-passthrough":
             continue
         kvm = document(one.typed, DomainContext())
         emulated = document(one.typed, DomainContext(emulation=True))
