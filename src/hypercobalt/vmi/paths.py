@@ -68,7 +68,7 @@ class PodPaths:
         Raises:
             UnfitVMIError: the path ends in no name of a file.
         """
-        name = segment(path_in_image.rsplit("/", 1)[-1], field)
+        name = segment(path_in_image.rpartition("/")[2], field)
         return f"{self.public}/container-disks/kernel-boot/{name}"
 
     def guest_socket(self, uid: str, name: str) -> str:

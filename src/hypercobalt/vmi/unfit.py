@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from hypercobalt.errors import TerminalError
+from hypercobalt.text import printable
 
 MOST_VCPUS: Final = 512
 """vCPUs of one guest, as admission has it."""
@@ -27,8 +28,8 @@ class UnfitVMIError(TerminalError):
     """
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}", reason="Invalid")
-        self.field = field
+        self.field = printable(field)  # a name of a map is part of it
+        super().__init__(f"{self.field}: {problem}", reason="Invalid")
 
 
 def segment(text: str, field: str) -> str:

@@ -113,6 +113,7 @@ def disk(name: str, target: Json, *, own: bool = False) -> Json:
         ("shared", None, [], IOThreads()),
         ("shared", None, [disk("a", S)], IOThreads(1)),
         ("shared", None, [disk("a", V), disk("b", V)], IOThreads(1, {"a": 1, "b": 1})),
+        ("shared", None, [{"name": "a", "cdrom": {}}, disk("b", V)], IOThreads(1, {"b": 1})),
         ("shared", None, [disk("a", V, own=True)], IOThreads(1, {"a": 1})),
         ("auto", None, [disk("a", V)], IOThreads(1, {"a": 1})),
         ("auto", None, [disk(n, V) for n in "abc"], IOThreads(2, {"a": 1, "b": 2, "c": 1})),

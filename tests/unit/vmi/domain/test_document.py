@@ -108,6 +108,10 @@ def test_other_architectures_are_refused() -> None:
         made(guest({"architecture": "arm64"}))
 
 
+def test_a_guest_without_a_machine_has_libvirts_own() -> None:
+    assert "machine" not in one(made(guest(domain={"machine": None})), "os/type").attrib
+
+
 def test_a_paused_guest_shows_its_boot_menu() -> None:
     menu = one(made(guest({"startStrategy": "Paused"})), "os/bootmenu")
     assert menu.attrib == {"enable": "yes", "timeout": "10000"}
@@ -168,10 +172,14 @@ def test_a_time_zone_that_is_a_path_is_refused(zone: str) -> None:
 
 
 def test_a_timer_is_present_unless_it_is_said_not_to_be() -> None:
-    timers = {"rtc": {"track": "wall"}, "kvm": {"present": False}, "hyperv": {"present": True}}
+    timers = {
+        "rtc": {"track": "wall", "tickPolicy": "delay"},
+        "kvm": {"present": False},
+        "hyperv": {"present": True},
+    }
     found = made(guest(domain={"clock": {"timer": timers}})).findall("clock/timer")
     assert [it.attrib for it in found] == [
-        {"name": "rtc", "present": "yes", "track": "wall"},
+        {"name": "rtc", "present": "yes", "tickpolicy": "delay", "track": "wall"},
         {"name": "kvmclock", "present": "no"},
         {"name": "hypervclock", "present": "yes"},
     ]

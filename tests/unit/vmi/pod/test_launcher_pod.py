@@ -85,9 +85,15 @@ def test_the_vmi_controls_the_pod_and_holds_up_its_own_deletion() -> None:
     )
 
 
-@pytest.mark.parametrize(("nic", "count"), [({}, 2), ({"masquerade": None, "bridge": {}}, 0)])
-def test_istio_is_shown_the_bridge_of_masquerade_alone(nic: Json, count: int) -> None:
-    annotations = made(with_nic(nic)).metadata.annotations
+BRIDGED = {"name": "default", "bridge": {}}
+MASQUERADED = {"name": "default", "masquerade": {}}
+
+
+@pytest.mark.parametrize(
+    ("nics", "count"), [([], 0), ([BRIDGED], 0), ([MASQUERADED], 2), ([BRIDGED, MASQUERADED], 2)]
+)
+def test_istio_is_shown_the_bridge_of_masquerade_alone(nics: list[Json], count: int) -> None:
+    annotations = made(guest(devices={"interfaces": nics})).metadata.annotations
     assert sum(value == "k6t-eth0" for value in annotations.values()) == count
 
 
@@ -243,17 +249,25 @@ def test_an_amount_that_is_none_is_refused_at_its_path(member: str, value: str) 
         made(vmi)
 
 
+def test_a_refusal_shows_no_control_character_of_a_name() -> None:
+    with pytest.raises(UnfitVMIError) as raised:
+        made(guest(domain={"resources": {"requests": {"\x1b[2J": "x"}}}))
+    assert raised.value.field == "spec.domain.resources.requests. [2J"
+    assert str(raised.value).isprintable()
+
+
 IMAGE = {"name": "b", "containerDisk": {"image": "i:2", "imagePullSecret": "s"}}
-KERNEL = {"container": {"image": "k:1", "imagePullPolicy": "Never", "imagePullSecret": "s"}}
+KERNEL = {"container": {"image": "k:1", "imagePullPolicy": "Never", "imagePullSecret": "t"}}
 
 
 def test_images_are_volumes_and_mounted_by_their_place() -> None:
-    volumes = [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}, IMAGE]
+    volumes = [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}, IMAGE, IMAGE | {"name": "c"}]
     firmware = {"kernelBoot": KERNEL}
     pod = made(guest({"volumes": volumes}, domain={"firmware": firmware})).spec
     images = {one.name: one.image for one in pod.volumes if one.image}
     assert {name: (one.reference, one.pullPolicy) for name, one in images.items()} == {
         "b": ("i:2", ""),
+        "c": ("i:2", ""),
         "kernel-boot-volume": ("k:1", "Never"),
     }
     mounts = {one.name: (one.mountPath, one.readOnly) for one in pod.containers[0].volumeMounts}
@@ -262,7 +276,14 @@ def test_images_are_volumes_and_mounted_by_their_place() -> None:
     assert "a" not in mounts
     assert mounts["sockets"] == ("/var/run/kubevirt/sockets", None)
     assert {one.name for one in pod.volumes} == set(mounts)
-    assert [one.name for one in pod.imagePullSecrets] == ["s"]
+    assert [one.name for one in pod.imagePullSecrets] == ["s", "t"]
+
+
+def test_a_pod_without_a_kernel_has_no_volume_of_it() -> None:
+    pod = made(guest({"volumes": [IMAGE]})).spec
+    names = [one.name for one in pod.volumes]
+    assert [one.name for one in pod.containers[0].volumeMounts] == names
+    assert "kernel-boot-volume" not in names
 
 
 @pytest.mark.parametrize(
