@@ -135,7 +135,7 @@ def _driver(disk: GuestDisk, common: _Common, *, empty: bool) -> Element:
         io=spec.io or None,
         discard="unmap",
         queues=common.queues if virtio else None,
-        iothread=common.threads.of.get(spec.name) if virtio else None,
+        iothread=common.threads.of.get(spec.name),
     )
 
 

@@ -92,7 +92,7 @@ def _compute(vmi: VirtualMachineInstance, cluster: ClusterConfig) -> Container:
         name=names.COMPUTE_CONTAINER,
         image=cluster.launcher_image,
         imagePullPolicy="IfNotPresent",
-        command=("python3", "-m", LAUNCHER_MODULE, _settings(vmi, cluster)),
+        command=("python3", "-m", LAUNCHER_MODULE, _settings(vmi)),
         env=_ENVIRONMENT,
         ports=_ports(vmi.spec),
         resources=resources(vmi.spec.domain, cluster),
@@ -109,15 +109,14 @@ def _compute(vmi: VirtualMachineInstance, cluster: ClusterConfig) -> Container:
     )
 
 
-def _settings(vmi: VirtualMachineInstance, cluster: ClusterConfig) -> str:
-    """The argument of the launcher's process; it holds no secret."""
+def _settings(vmi: VirtualMachineInstance) -> str:
+    """The argument of the launcher's process, as `virt/launcher` reads it; it holds no secret."""
     meta = vmi.metadata
     settings = {
         "namespace": meta.namespace,
         "name": meta.name,
         "uid": meta.uid,
-        "graceSeconds": _seconds(vmi.spec, of_pod=False),
-        "useEmulation": cluster.use_emulation,
+        "grace_seconds": _seconds(vmi.spec, of_pod=False),
     }
     return msgspec.json.encode(settings).decode()
 
