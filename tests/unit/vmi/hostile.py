@@ -36,7 +36,8 @@ _MOST_ITEMS: Final = 3
 
 
 def _strategy(kind: Hint) -> st.SearchStrategy[Any]:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin: Hint = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if origin in {typing.Union, types.UnionType}:
         return st.one_of(*(_strategy(one) for one in arguments))
     if origin is tuple:
@@ -46,6 +47,10 @@ def _strategy(kind: Hint) -> st.SearchStrategy[Any]:
     return _SCALARS[kind] if kind in _SCALARS else structs(kind)
 
 
+def _later(kind: Hint) -> st.SearchStrategy[Any]:
+    return st.deferred(lambda: _strategy(kind))
+
+
 def structs(kind: type[Struct]) -> st.SearchStrategy[Any]:
     """Any struct of a kind, with any of its fields left out."""
     hints = typing.get_type_hints(kind)
@@ -53,7 +58,7 @@ def structs(kind: type[Struct]) -> st.SearchStrategy[Any]:
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
         chosen = required if field.required else optional
-        chosen[field.name] = st.deferred(lambda hint=hints[field.name]: _strategy(hint))
+        chosen[field.name] = _later(hints[field.name])
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: kind(**given))
 
 

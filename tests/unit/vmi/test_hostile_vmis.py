@@ -34,7 +34,7 @@ ROOTS = (
     "/var/run/libvirt/empty-disks/",
 )
 LONGEST_MESSAGE = 500
-LEAVES = (*TEXTS, *NUMBERS, *QUANTITIES, None, True, False, [], {}, [[]])
+LEAVES: tuple[Json, ...] = (*TEXTS, *NUMBERS, *QUANTITIES, None, True, False, [], {}, [[]])
 
 
 def build(vmi: VirtualMachineInstance, context: DomainContext) -> tuple[bytes, str]:

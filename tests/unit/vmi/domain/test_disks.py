@@ -104,6 +104,28 @@ def test_a_cdrom_has_a_tray_and_no_serial_number() -> None:
     assert one(disk_of({"serial": "S"}), "serial").text == "S"
 
 
+def test_a_plain_disk_has_no_more_than_it_asks_for() -> None:
+    found = disk_of({"disk": {"bus": "virtio"}})
+    parts = [it.tag for it in found]
+    assert parts == ["source", "target", "driver", "alias", "backingStore"]
+    assert one(disk_of({"bootOrder": 2}), "boot").get("order") == "2"
+    assert list(one(found, "driver")) == []
+
+
+@pytest.mark.parametrize(("bus", "threads"), [("virtio", ["1", "2"]), ("sata", [])])
+def test_a_pool_of_threads_serves_disks_on_virtio(bus: str, threads: list[str]) -> None:
+    vmi = with_disks(
+        {"name": "root", "disk": {"bus": bus}},
+        ioThreadsPolicy="supplementalPool",
+        ioThreads={"supplementalPoolThreadCount": 2},
+    )
+    root = made(vmi)
+    pool = root.findall("devices/disk/driver/iothreads/iothread")
+    assert [it.get("id") for it in pool] == threads
+    assert len(root.findall("devices/disk/driver/iothreads")) == bool(threads)
+    assert one(root, "iothreads").text == "2"
+
+
 def test_a_cdrom_without_a_volume_is_an_empty_drive() -> None:
     drive = one(made(guest(devices={"disks": [{"name": "cd", "cdrom": {}}]})), "devices/disk")
     assert (drive.get("type"), drive.find("source")) == ("block", None)

@@ -63,7 +63,7 @@ def pairs() -> dict[str, tuple[Recording, Facts, Facts]]:
 
 def test_documents_of_honoured_vmis_are_the_recorded_ones() -> None:
     compared = [one for one in honoured() if one.xml is not None]
-    faults = {}
+    faults: dict[str, list[str]] = {}
     for one in compared:
         ours = domain_facts(document(one.typed, DomainContext()))
         found = compare(domain_facts(one.xml or ""), ours, DIFFERENCES)
@@ -77,7 +77,7 @@ def test_documents_of_honoured_vmis_are_the_recorded_ones() -> None:
 def test_honoured_parts_of_all_other_documents_are_the_recorded_ones() -> None:
     """Fields that are not honoured are taken out, and what they decide is not compared."""
     used: set[Difference] = set()
-    faults = {}
+    faults: dict[str, list[str]] = {}
     for one, recorded, ours in pairs().values():
         table = (*DIFFERENCES, *NOT_HONOURED, *_of_this(one))
         found = compare(recorded, ours, table)

@@ -319,7 +319,7 @@ def test_launcher_and_pod_wait_15_and_30_seconds_longer(
 ) -> None:
     spec = made(guest({"terminationGracePeriodSeconds": seconds})).spec
     assert spec.terminationGracePeriodSeconds == pod
-    assert settings(spec.containers[0].command[-1])["graceSeconds"] == launcher
+    assert settings(spec.containers[0].command[-1])["grace_seconds"] == launcher
 
 
 def settings(text: str) -> Json:
@@ -341,8 +341,7 @@ def test_the_launcher_knows_whose_guest_it_runs() -> None:
         "namespace": "lab",
         "name": "tiny",
         "uid": UID,
-        "graceSeconds": 45,
-        "useEmulation": True,
+        "grace_seconds": 45,
     }
 
 

@@ -100,7 +100,7 @@ def expected(one: Recording, vmi: VirtualMachineInstance, *, emulation: bool) ->
 def test_pods_of_honoured_vmis_are_the_recorded_ones(*, emulation: bool) -> None:
     compared = [one for one in honoured() if one.pod is not None]
     used: set[Difference] = set()
-    faults = {}
+    faults: dict[str, list[str]] = {}
     for one in compared:
         vmi = one.typed
         recorded = pod_facts(expected(one, vmi, emulation=emulation))
@@ -117,7 +117,8 @@ def test_pods_of_honoured_vmis_are_the_recorded_ones(*, emulation: bool) -> None
 def test_honoured_parts_of_all_other_pods_are_the_recorded_ones() -> None:
     """Fields that are not honoured are taken out, and what they decide is not compared."""
     table = DIFFERENCES + NOT_HONOURED
-    compared, faults = 0, {}
+    compared = 0
+    faults: dict[str, list[str]] = {}
     for one in recordings():
         if one.pod is None:
             continue
