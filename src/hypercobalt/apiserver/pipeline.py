@@ -27,6 +27,7 @@ from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.health import Health
+from hypercobalt.apiserver.hooks import Hook, Hooks
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
 from hypercobalt.apiserver.offload import Offload
@@ -70,11 +71,17 @@ class Api:
     """Answers requests, however they are transported."""
 
     def __init__(
-        self, store: Store, registry: Registry, hub: Hub, authenticator: Authenticator
+        self,
+        store: Store,
+        registry: Registry,
+        hub: Hub,
+        authenticator: Authenticator,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._store, self._registry, self._offload = store, registry, Offload()
         self._reader = Reader(store, hub)
-        self.writer = Writer(store, self._offload, Policies(store, registry, self._offload))
+        policies = Policies(store, registry, self._offload)
+        self.writer = Writer(store, self._offload, policies, Hooks(hooks))
         self._discovery, self._health = Discovery(registry), Health(store)
         self.rbac, self._accounts = Rbac(store), authenticator.accounts
         self._reviews = reviews.Reviews(authenticator, self.rbac)
@@ -241,10 +248,8 @@ def _shows_deleted(call: Call) -> bool:
 def _deleted(call: Call, written: Written) -> JSONObject:
     """The answer of most kinds to a finished delete."""
     uid = text_at(msgspec.json.decode(written.data), "metadata", "uid")
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": call.subject.details(uid=uid),
-    }
+    return {**_success(), "details": call.subject.details(uid=uid)}
+
+
+def _success() -> JSONObject:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}

@@ -27,6 +27,7 @@ from hypercobalt.apiserver.access.renewal import keeping_current
 from hypercobalt.apiserver.access.tokens import Accounts
 from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.errors import JSONObject
+from hypercobalt.apiserver.hooks import Hook
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.node_lifecycle import GRACE, NodeLifecycle
 from hypercobalt.apiserver.pipeline import Api
@@ -58,6 +59,7 @@ class Options:
         manifests: objects, as JSON, that are applied at every start before the server is ready.
         node_grace: how long a Node with a Lease may be silent until its conditions are Unknown.
         certificates_every: how often the certificates' age is looked at, to renew them in time.
+        hooks: admission of single kinds.
     """
 
     data: Path
@@ -68,6 +70,7 @@ class Options:
     manifests: tuple[bytes, ...] = ()
     node_grace: timedelta = GRACE
     certificates_every: timedelta = timedelta(days=1)
+    hooks: tuple[Hook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ async def _serve_store(
     preparing = asyncio.create_task(asyncio.to_thread(prepare), name="certificates")
     registry = Registry.load()
     hub = Hub(store)
-    api = Api(store, registry, hub, authenticator)
+    api = Api(store, registry, hub, authenticator, options.hooks)
     collector = Collector(store, registry, api.writer, api.definitions)
     nodes = NodeLifecycle(store, registry, api.writer, grace=options.node_grace)
     try:

@@ -1,8 +1,8 @@
-"""Create, update, patch, apply and delete: prepare a write, await admission, commit.
+"""Create, update, patch, apply and delete: draft a write, await admission, commit.
 
 A write that no admitter concerns holds its object from reading it to its commit. One that has to
 be admitted holds nothing meanwhile, so a slow admitter blocks no other write; then it is committed
-if its object is as it was, else prepared again. Writes of different objects go on side by side and
+if its object is as it was, else drafted again. Writes of different objects go on side by side and
 share commits.
 
 Source: apiserver pkg/registry/generic/registry/store.go.
@@ -20,6 +20,7 @@ import msgspec
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.decisions import verbs
 from hypercobalt.apiserver.decisions.verbs import Change, Decision, Prepared
+from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE
 from hypercobalt.apiserver.offload import Offload, P, T
@@ -49,10 +50,18 @@ class Written:
 
 
 class Admitter(Protocol):
-    """Admits or refuses writes: policies; later, webhooks."""
+    """Admits or refuses writes: policies and hooks."""
 
     def concerns(self, call: Call) -> bool:
         """Whether this write has to be admitted."""
+        ...
+
+    async def mutate(self, call: Call, write: Prepared) -> JSONObject | None:
+        """The object to write in place of the drafted one; None leaves it. No lock is held.
+
+        Raises:
+            StatusError: it is refused.
+        """
         ...
 
     async def admit(self, call: Call, write: Prepared) -> None:
@@ -76,8 +85,8 @@ class Writer:
         """Create an object; where the server names it, with another name when one is taken."""
         tries = 1 if text_at(call.body.value, "metadata", "name") else NAME_RETRIES
         while True:
-            prepared = await self._decide(None, verbs.create, call)
-            await self._admit(call, prepared)
+            draft = await self._decide(None, verbs.create, call)
+            prepared = await self._admit(call, draft, None)
             key = call.key._replace(name=text_at(prepared.new, "metadata", "name"))
             await self._replace_damaged(call, key)
             tries -= 1
@@ -159,29 +168,34 @@ class Writer:
                 done.append(stored)
         return done
 
-    async def _write(
-        self, call: Call, prepare: Callable[[Call, Stored | None], Prepared]
-    ) -> Written:
-        """Write what `prepare` makes of the object, as it is when admission has let it pass.
+    async def _write(self, call: Call, draft: Callable[[Call, Stored | None], Prepared]) -> Written:
+        """Write what `draft` makes of the object, as it is when admission has let it pass.
 
         Raises:
-            StatusError: what `prepare` and admission raise; 409 for an object that keeps changing.
+            StatusError: what `draft` and admission raise; 409 for an object that keeps changing.
         """
         for _ in range(CHANGE_RETRIES):
             async with self._store.locked(call.key) as held:
-                prepared = await self._decide(held, prepare, call, held)
+                drafted = await self._decide(held, draft, call, held)
                 if not any(admitter.concerns(call) for admitter in self._admitters):
+                    prepared = await self._decide(held, verbs.check, call, drafted)
                     return await self._commit(call, call.key, prepared, held)
-            await self._admit(call, prepared)
+            prepared = await self._admit(call, drafted, held)
             async with self._store.locked(call.key) as now:
                 if now == held:
                     return await self._commit(call, call.key, prepared, held)
         raise errors.conflict(call.subject)
 
-    async def _admit(self, call: Call, write: Prepared) -> None:
-        for admitter in self._admitters:
-            if admitter.concerns(call):
-                await admitter.admit(call, write)
+    async def _admit(self, call: Call, draft: Prepared, held: Stored | None) -> Prepared:
+        """Have a draft mutated, check it and have it admitted."""
+        concerned = [admitter for admitter in self._admitters if admitter.concerns(call)]
+        for admitter in concerned:
+            if (new := await admitter.mutate(call, draft)) is not None:
+                draft = await self._decide(held, verbs.mutated, call, draft, new)
+        prepared = await self._decide(held, verbs.check, call, draft)
+        for admitter in concerned:
+            await admitter.admit(call, prepared)
+        return prepared
 
     async def _decide(
         self,

@@ -40,6 +40,9 @@ class Gate:
     def concerns(self, call: Call) -> bool:
         return call.request.user == SLOW
 
+    async def mutate(self, call: Call, write: Prepared) -> JSONObject | None:
+        return None
+
     async def admit(self, call: Call, write: Prepared) -> None:
         self.seen.append(write)
         self.entered.set()

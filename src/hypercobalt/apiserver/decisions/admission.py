@@ -1,7 +1,7 @@
 """From what a client sent to what is stored: the stages every write goes through.
 
     decode → prune unknown fields → default → reset what this endpoint may not write →
-    track field owners → validate
+    track field owners → (mutate, then default and reset again) → validate
 
 All of it is synchronous and free of I/O: objects, time and request options in, object out.
 
@@ -96,6 +96,23 @@ def prepare_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
     _default(call, new)
     if _counts(call, new, old):
         meta["generation"] = generation_of(before) + 1
+    return new
+
+
+def after_mutation(
+    call: Call, new: JSONObject, draft: JSONObject, old: JSONObject | None
+) -> JSONObject:
+    """The object that a mutating hook made of a draft, with what no hook may change.
+
+    Its owners are those of the draft.
+    """
+    meta, before = metadata(new), metadata(draft)
+    for field in (*_SERVER_META, "name", "namespace", "resourceVersion", "managedFields"):
+        _copy_field(meta, before, field)
+    _reset(call, new, draft)
+    _default(call, new)
+    if old is not None and (counted := generation_of(metadata(old))):
+        meta["generation"] = counted + _counts(call, new, old)
     return new
 
 

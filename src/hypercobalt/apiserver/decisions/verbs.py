@@ -1,10 +1,11 @@
-"""Decides the result of each write on an object: prepare, await admission, finish.
+"""Decides the result of each write on an object: draft, mutate, check, admit, finish.
 
-    prepare (`create`, `change`, `patch`, `apply`, `delete`) → await admission → `finish`
+    draft (`create`, `change`, `patch`, `apply`, `delete`) → await mutation, `mutated` → `check` →
+    await admission → `finish`
 
 Pure: the call and the stored object in, a decision out; `writing` awaits admission in between and
-carries the decision out. What is prepared is valid, as admission policies and validating webhooks
-may expect; a mutating webhook would change the body that is prepared.
+carries the decision out. What is drafted is defaulted and has its owners; what is checked is valid,
+as admission policies and validating hooks may expect.
 
 Source: apiserver pkg/endpoints/handlers/{create,update,patch}.go.
 """
@@ -45,7 +46,7 @@ _SHOWN = 100  # faults of an applied configuration
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A write as admission sees it.
+    """A write as admission sees it, and before that as it is drafted.
 
     Args:
         new: the object after it; None for a delete.
@@ -74,7 +75,7 @@ class Decision:
 
 
 def create(call: Call) -> Prepared:
-    """A new object.
+    """Draft a new object.
 
     Raises:
         StatusError: 400 or 422.
@@ -86,7 +87,7 @@ def create(call: Call) -> Prepared:
     ignored = ("status",) if call.resource.status else ()
     node, manager = call.resource.schema.node, call.manager()
     managed.track_update(node, None, obj, manager, call.stamp, ignored=ignored)
-    return _added(call, obj)
+    return Prepared(obj, None)
 
 
 def check_update(call: Call) -> JSONObject:
@@ -101,7 +102,7 @@ def check_update(call: Call) -> JSONObject:
 
 
 def change(call: Call, held: Stored | None, to: Change) -> Prepared:
-    """Prepare an update of the stored object.
+    """Draft an update of the stored object.
 
     Args:
         call: the update.
@@ -123,11 +124,11 @@ def change(call: Call, held: Stored | None, to: Change) -> Prepared:
     new = admission.prepare_update(call, new, old)
     node, manager = call.resource.schema.node, call.manager()
     managed.track_update(node, old, new, manager, call.stamp, reset=reset)
-    return _replaced(call, new, old)
+    return Prepared(new, old)
 
 
 def patch(call: Call, held: Stored | None) -> Prepared:
-    """Prepare a JSON, merge or strategic merge patch.
+    """Draft a JSON, merge or strategic merge patch.
 
     Raises:
         StatusError: 400; 404; 409; 422.
@@ -139,7 +140,7 @@ def patch(call: Call, held: Stored | None) -> Prepared:
 
 
 def apply(call: Call, held: Stored | None) -> Prepared:
-    """Prepare a server-side apply.
+    """Draft a server-side apply.
 
     Raises:
         StatusError: 400; 404 of a subresource; 409 for conflicts; 422.
@@ -154,7 +155,7 @@ def apply(call: Call, held: Stored | None) -> Prepared:
         if call.request.manager == "kubectl" and not call.subresource:
             managed.note_last_applied(new, call.body.value)
         new = _pruned(call, clone(new))
-        return _replaced(call, admission.prepare_update(call, new, old), old)
+        return Prepared(admission.prepare_update(call, new, old), old)
     if call.subresource:
         raise errors.not_found(call.subject)
     if uid := metadata(config).get("uid"):
@@ -166,7 +167,7 @@ def apply(call: Call, held: Stored | None) -> Prepared:
     obj = admission.prepare_create(call, _pruned(call, applied))
     if owners is not None:
         metadata(obj)["managedFields"] = owners
-    return _added(call, obj)
+    return Prepared(obj, None)
 
 
 def _pruned(call: Call, obj: JSONObject) -> JSONObject:
@@ -184,8 +185,32 @@ def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:
     """
     old = _shown(call.resource, _found(call, held))
     deletion.check_delete(call, old, options)
-    call.guard(None, old)
     return Prepared(None, old, options)
+
+
+def mutated(call: Call, draft: Prepared, new: JSONObject) -> Prepared:
+    """The draft with the object that a mutating hook made of its object."""
+    made = admission.after_mutation(call, _pruned(call, new), draft.new or {}, draft.old)
+    return Prepared(made, draft.old)
+
+
+def check(call: Call, draft: Prepared) -> Prepared:
+    """The write that may be admitted.
+
+    Raises:
+        StatusError: 403; 413 for what many small writes of a host's user would make of an object;
+            422 with every cause.
+    """
+    new, old = draft.new, draft.old
+    if new is not None:
+        if call.request.user.is_of_a_host:
+            check_shape(new, 2 * MAX_VALUES_OF_A_HOST)  # each value has an owner
+        if old is None:
+            new = admission.check_create(call, new)
+        else:
+            new = admission.check_update(call, new, old)
+    call.guard(new, old)
+    return Prepared(new, old, draft.options)
 
 
 def finish(call: Call, write: Prepared, held: Stored | None) -> Decision | None:
@@ -221,30 +246,6 @@ def unversioned(call: Call) -> StatusError:
     detail = "must be specified for an update"
     cause = errors.FieldErrors.invalid("metadata.resourceVersion", 0, detail)
     return errors.invalid(call.resource.group, call.resource.names.plural, call.name, [cause])
-
-
-def _check_size(call: Call, obj: JSONObject) -> None:
-    """Refuse what many small writes of a host's user would make of an object.
-
-    Raises:
-        StatusError: 413.
-    """
-    if call.request.user.is_of_a_host:
-        check_shape(obj, 2 * MAX_VALUES_OF_A_HOST)  # each value has an owner
-
-
-def _added(call: Call, obj: JSONObject) -> Prepared:
-    _check_size(call, obj)
-    obj = admission.check_create(call, obj)
-    call.guard(obj, None)
-    return Prepared(obj, None)
-
-
-def _replaced(call: Call, new: JSONObject, old: JSONObject) -> Prepared:
-    _check_size(call, new)
-    new = admission.check_update(call, new, old)
-    call.guard(new, old)
-    return Prepared(new, old)
 
 
 def _found(call: Call, held: Stored | None) -> Stored:

@@ -41,6 +41,9 @@ class Policies:
     def concerns(self, call: Call) -> bool:
         return bool(self._bound) and call.resource.group != GROUP
 
+    async def mutate(self, call: Call, write: Prepared) -> JSONObject | None:
+        return None
+
     async def admit(self, call: Call, write: Prepared) -> None:
         """Let a write pass the policies that are in force now.
 
