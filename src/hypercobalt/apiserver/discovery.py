@@ -219,6 +219,7 @@ def _fingerprint(resources: list[Resource]) -> str:
 
 _OTHER_KINDS: dict[str, JSONObject] = {  # subresources that are objects of another kind
     "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+    "binding": {"group": "", "version": "", "kind": "Binding"},
 }
 
 
@@ -238,11 +239,12 @@ def _entries(resource: Resource) -> Iterator[JSONObject]:
         entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in resource.subresources:
+        other = _OTHER_KINDS.get(name, {"kind": names.kind})
         yield {
             "name": f"{names.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **_OTHER_KINDS.get(name, {"kind": names.kind}),
+            **{field: value for field, value in other.items() if value},
             "verbs": list(SUBRESOURCE_VERBS[name]),
         }
 

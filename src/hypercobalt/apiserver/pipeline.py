@@ -174,6 +174,9 @@ class Api:
             case "create" if call.subresource == "token":
                 call.guard(object_at(call.body.value), None)
                 return renderer.response(self._accounts.issue(call), 201)
+            case "create" if call.subresource == "binding":
+                await self.writer.bind(call)
+                return renderer.response({**_success(), "code": 201}, 201)
             case "create":
                 written = await self.writer.create(call)
             case "update":

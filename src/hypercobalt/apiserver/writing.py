@@ -18,7 +18,7 @@ from typing import Concatenate, Protocol
 import msgspec
 
 from hypercobalt.apiserver import errors
-from hypercobalt.apiserver.decisions import verbs
+from hypercobalt.apiserver.decisions import binding, verbs
 from hypercobalt.apiserver.decisions.verbs import Change, Decision, Prepared
 from hypercobalt.apiserver.errors import JSONObject
 from hypercobalt.apiserver.kinds.builtin import strategies
@@ -141,6 +141,22 @@ class Writer:
         if call.key in self._store.damaged:
             return await self._delete_damaged(call, options)
         return await self._write(call, lambda call, held: verbs.delete(call, held, options))
+
+    async def bind(self, call: Call) -> None:
+        """Assign a pod to a node; admission sees the Binding, as a create, and not the pod.
+
+        Raises:
+            StatusError: 400; 404; 409 for a pod that is bound or ends; 422.
+        """
+        sent = binding.read(call)
+        write = binding.shown(sent)
+        call.guard(write.new, None)
+        for admitter in self._admitters:
+            if admitter.concerns(call):
+                await admitter.admit(call, write)
+        async with self._store.locked(call.key) as held:
+            prepared = await self._decide(held, binding.bind, call, held, sent)
+            await self._commit(call, call.key, prepared, held)
 
     async def _delete_damaged(self, call: Call, options: DeleteOptions) -> Written:
         """Delete what cannot be read: whether finalizers hold it is not known."""

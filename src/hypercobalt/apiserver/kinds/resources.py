@@ -26,6 +26,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+SERVED = frozenset({"binding", "finalize", "status", "token"})  # subresources of built-in kinds
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -226,7 +227,7 @@ class Registry:
 def _builtin_resource(kind: _BuiltinKind, library: SchemaLibrary) -> Resource:
     subresources = tuple(entry.subresource for entry in kind.subresources)
     columns: list[JSON] = msgspec.json.decode(kind.columns)
-    served = tuple(name for name in subresources if name in ("status", "finalize", "token"))
+    served = tuple(name for name in subresources if name in SERVED)
     return Resource(
         group=kind.group,
         version=kind.version,

@@ -39,7 +39,8 @@ class Endpoint:
     @classmethod
     def of(cls, resource: Resource, subresource: str) -> Endpoint:
         names = resource.names
-        return cls(resource.group, resource.version, names.plural, names.kind, subresource)
+        kind = "Binding" if subresource == "binding" else names.kind
+        return cls(resource.group, resource.version, names.plural, kind, subresource)
 
     @property
     def is_namespace(self) -> bool:

@@ -31,6 +31,7 @@ SUBRESOURCE_VERBS = {
     "status": _VERBS,
     "finalize": ("update",),
     "token": ("create",),
+    "binding": ("create",),
 }
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
