@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.conformance.wire import Body, Json
 
 GROUP = "conformance.example.com"
@@ -19,6 +21,12 @@ def pod(name: str, node: str = "", **metadata: Json) -> Body:
         spec["nodeName"] = node
     metadata = {"name": name, "labels": {"app": "x"}, **metadata}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def kubelet(name: str) -> Sequence[tuple[str, str]]:
+    """Headers of impersonation; of the administrators as well, so that no role is in the way."""
+    user = ("User", f"system:node:{name}")
+    return (user, ("Group", "system:nodes"), ("Group", "system:masters"))
 
 
 def workload(kind: str, name: str) -> Body:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conformance.samples import pod
+from tests.conformance.samples import kubelet, pod
 from tests.conformance.script import Api, scenario
-from tests.conformance.test_node_restriction import kubelet
 from tests.conformance.wire import Body, Json
 
 

@@ -5,8 +5,9 @@ The kubelet is in `system:masters` here, so that no role refuses what these rule
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from tests.conformance.samples import kubelet
 from tests.conformance.script import Api, scenario
 from tests.conformance.wire import Body, Json
 
@@ -30,11 +31,6 @@ LABELS = (
     *("node.kubernetes.io/a", "node.kubernetes.io/instance-type", "beta.kubernetes.io/os"),
     *("a.k8s.io/b", "k8s.io/b", "kubernetes.io/b", "failure-domain.beta.kubernetes.io/zone"),
 )
-
-
-def kubelet(name: str) -> Sequence[tuple[str, str]]:
-    user = ("User", f"system:node:{name}")
-    return (user, ("Group", "system:nodes"), ("Group", "system:masters"))
 
 
 def node(name: str, **labels: str) -> Body:
