@@ -18,8 +18,12 @@ _LIFETIME: Final = timedelta(days=365)  # a process lives shorter
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
 
 
-def self_signed() -> int:
-    """A descriptor of certificate and key in PEM form, in memory only; the caller closes it."""
+def self_signed(*names: str) -> int:
+    """A descriptor of certificate and key in PEM form, in memory only; the caller closes it.
+
+    Args:
+        names: DNS names for clients that verify one; without any, `localhost`.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     host = socket.gethostname()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
@@ -32,7 +36,10 @@ def self_signed() -> int:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_DIFFER)
         .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(one) for one in names or ("localhost",)]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     pem = certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(

@@ -1,0 +1,1 @@
+"""KubeVirt's actors: one room and one command each. They meet only through API objects."""

@@ -1,0 +1,1 @@
+"""virt-api: admission of VirtualMachineInstances for an API server that calls webhooks."""
