@@ -69,6 +69,13 @@ app.command(
     f"OVS_RUNDIR, OVN_RUNDIR, HOST_IP_ADDRESS.{_ENDS}",
 )
 app.command(
+    "hypercobalt.cli.virt_api:virt_api",
+    name="virt-api",
+    help="Serve admission of VirtualMachineInstances to an API server, as its webhooks.\n\n"
+    "Runs until SIGTERM or SIGINT. The embedded API server needs no such process: it runs the same "
+    f"rules with `cobalt apiserver --virt`.{_ENDS}",
+)
+app.command(
     "hypercobalt.cli.evict:evict",
     help="Move instances away from a host.\n\n"
     "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "
