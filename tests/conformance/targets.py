@@ -34,7 +34,7 @@ KUBECTL = Path(sys.executable).with_name("kubectl")
 
 
 @contextmanager
-def embedded_server(directory: Path) -> Iterator[Server]:
+def embedded_server(directory: Path, *flags: str) -> Iterator[Server]:
     """Start `cobalt apiserver` as a process of its own with its data under `directory`."""
     tokens, kubeconfig = directory / "tokens.csv", directory / "kubeconfig"
     tokens.write_text(TOKENS)
@@ -42,6 +42,7 @@ def embedded_server(directory: Path) -> Iterator[Server]:
     command = [
         *(str(COBALT), "apiserver", "--data", str(directory / "data"), "--port", str(port)),
         *("--token-auth-file", str(tokens), "--kubeconfig", str(kubeconfig)),
+        *flags,
     ]
     log = directory / "apiserver.log"
     began = time.monotonic()
