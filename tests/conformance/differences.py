@@ -63,9 +63,9 @@ ACCEPTED: list[Accepted] = [
     # -- answers to a client's mistakes ---------------------------------------------------------
     Accepted(
         "A client's mistake is a 4xx that names it; the real server answers 500.",
-        scenario="put_must_name|strategic_patch_merges|versions_of|metadata_only",
-        step="resourceVersion|nokey|PartialObjectMetadataList",
-        codes=((500, 400), (500, 406)),
+        scenario="put_must_name|strategic_patch_merges|versions_of|metadata_only|no_binding",
+        step="resourceVersion|nokey|PartialObjectMetadataList|binding .*target",
+        codes=((500, 400), (500, 406), (500, 422)),
     ),
     Accepted(
         "What is applied and does not fit its schema is the client's mistake, too.",

@@ -65,7 +65,7 @@ async def test_pod_that_ends_or_is_gated_is_not_bound(api: Api) -> None:
     await api.patch(api.at("pods", "ending"), {"metadata": {"finalizers": None}})
     gated = pod("gated")
     gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
-    await api.post(api.at("pods"), gated)
+    await api.request("POST", api.at("pods"), gated)
     await bind(api, "gated", bound("gated"))
 
 

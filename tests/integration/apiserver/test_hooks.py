@@ -275,3 +275,14 @@ async def test_large_objects_are_mutated_too(hooked: Client) -> None:
     answer = await hooked.post(THINGS, content=msgspec.json.encode(thing(text="x" * 900_000)))
     assert answer.status_code == 201
     assert (await spec_of(hooked))["seen"] == "yes"
+
+
+async def test_warning_is_about_what_is_stored(hooked: Client, labeller: Labeller) -> None:
+    """A finalizer that the hook replaces is not warned of; one that stays is, once."""
+    bare = thing(text="a")
+    bare["metadata"]["finalizers"] = ["bare"]
+    warned = await hooked.post(THINGS, json=bare)
+    assert len(warned.headers.get_list("warning")) == 1
+    bare["metadata"]["name"], bare["spec"] = "two", {"text": "thief"}
+    assert "warning" not in (await hooked.post(THINGS, json=bare)).headers
+    assert len(labeller.validated) == 2

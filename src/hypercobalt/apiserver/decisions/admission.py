@@ -78,6 +78,7 @@ def check_create(call: Call, obj: JSONObject) -> JSONObject:
     if not call.resource.custom:
         strategies.begin(call.kind, obj)
     _refuse(call, obj, _errors(call, obj, None))
+    _advise(call, obj)
     return _ordered(obj)
 
 
@@ -142,6 +143,7 @@ def check_update(call: Call, new: JSONObject, old: JSONObject) -> JSONObject:
         )
         causes.insert(0, errors.FieldErrors.forbidden("metadata.finalizers", text))
     _refuse(call, new, causes)
+    _advise(call, new)
     return _ordered(new)
 
 
@@ -225,7 +227,7 @@ def _default(call: Call, obj: JSONObject) -> None:
         drop_nulls(root, obj)
     apply_defaults(root, obj)
     _clean_metadata(metadata(obj))
-    _advise(call, metadata(obj))
+    _drop_repeated_owners(call, metadata(obj))
     if not call.resource.custom:
         if call.kind in strategies.WITH_QUANTITIES:
             canonicalise(root, obj)
@@ -244,8 +246,7 @@ def _clean_metadata(meta: JSONObject) -> None:
             del meta[name]
 
 
-def _advise(call: Call, meta: JSONObject) -> None:
-    """Warn of what is taken all the same."""
+def _drop_repeated_owners(call: Call, meta: JSONObject) -> None:
     owners = meta.get("ownerReferences")
     if isinstance(owners, list):
         unique = {msgspec.json.encode(owner, order="sorted"): owner for owner in owners}
@@ -258,7 +259,11 @@ def _advise(call: Call, meta: JSONObject) -> None:
                 f"your requests; duplicate UID(s) observed: {', '.join(twice)}"
             )
             meta["ownerReferences"] = list(unique.values())
-    for name in texts_at(meta, "finalizers") if call.resource.custom else ():
+
+
+def _advise(call: Call, obj: JSONObject) -> None:
+    """Warn of what is taken all the same."""
+    for name in texts_at(obj, "metadata", "finalizers") if call.resource.custom else ():
         if names.is_bare_finalizer(name) and not names.label_key_errors(name):
             text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with"
             warning = f"metadata.finalizers: {errors.quote(name)}: {text} other finalizer writers"

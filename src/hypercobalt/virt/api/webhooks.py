@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from hypercobalt.api.webhooks import ReviewStatus, RefusalCause, RefusalDetails
+from hypercobalt.api.webhooks import RefusalCause, RefusalDetails, ReviewStatus
 from hypercobalt.vmi.review import FieldCause, JsonObject, RequestUser, Review, ReviewRefusal
 
 Operation = Literal["CREATE", "UPDATE"]
