@@ -11,6 +11,7 @@ from tests.pages import ROOT
 
 from hypercobalt.agent.process import STOP_DEADLINE
 from hypercobalt.runtime.manager import LAST, SERVICES_STOP, Manager
+from hypercobalt.virt.api.webhooks import MUTATING, VALIDATING, WEBHOOKS
 
 OPERATOR: timedelta = inspect.signature(Manager).parameters["stop_deadline"].default
 
@@ -21,6 +22,7 @@ OPERATOR: timedelta = inspect.signature(Manager).parameters["stop_deadline"].def
         ("hypercobalt-operator/templates/deployment.yaml", OPERATOR),
         ("hypercobalt-node-agent/templates/daemonset.yaml", STOP_DEADLINE),
         ("hypercobalt-ovs-agent/templates/daemonset.yaml", STOP_DEADLINE),
+        ("hypercobalt-virt/templates/api.yaml", OPERATOR),
     ],
 )
 def test_a_pod_is_not_killed_before_its_process_would_end_itself(
@@ -29,6 +31,13 @@ def test_a_pod_is_not_killed_before_its_process_would_end_itself(
     text = (ROOT / "charts" / template).read_text()
     (seconds,) = re.findall(r"^ +terminationGracePeriodSeconds: (\d+)", text, re.MULTILINE)
     assert timedelta(seconds=int(seconds)) > stop_deadline + SERVICES_STOP + LAST
+
+
+def test_chart_registers_every_webhook_of_virt_api() -> None:
+    text = (ROOT / "charts/hypercobalt-virt/templates/webhooks.yaml").read_text()
+    found = re.findall(r'- name: (\S+)\n +\{\{- include "virt.webhook" \(list \. (.*)\) \|', text)
+    assert found == [(one.name, f'"{one.path}" "{", ".join(one.operations)}"') for one in WEBHOOKS]
+    assert re.findall(r"^  name: (.*)", text, re.MULTILINE) == [MUTATING, VALIDATING]
 
 
 @pytest.mark.parametrize("port", ["health", "diagnostics"])

@@ -1,0 +1,31 @@
+"""The flags of `cobalt virt-api`, and the settings that they become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hypercobalt.api.address import Address
+from hypercobalt.cli.virt_flags import VirtFlags
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.virt.api.process import VirtAPISettings, decode_settings, encode_settings
+from hypercobalt.vmi.cluster import ClusterConfig
+
+
+def test_cluster_is_what_the_flags_say() -> None:
+    assert VirtFlags().cluster() == ClusterConfig()
+    made = VirtFlags(virt_namespace="virt", use_emulation=True).cluster()
+    assert made == ClusterConfig(namespace="virt", use_emulation=True)
+    with pytest.raises(ConfigurationError, match="--virt-namespace"):
+        VirtFlags(virt_namespace="a/b").cluster()
+
+
+def test_settings_reach_the_process_as_they_are() -> None:
+    settings = VirtAPISettings(Address("127.0.0.1", 8443), cluster=ClusterConfig(namespace="virt"))
+    full = replace(
+        settings, files=Path("/files"), kubeconfig=Path("/kube"), certificate=3, register=False
+    )
+    for one in (settings, full):
+        assert decode_settings(encode_settings(one)) == one
