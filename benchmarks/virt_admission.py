@@ -26,7 +26,10 @@ from pathlib import Path
 from typing import Final
 
 import jsonpatch
-from harness import arguments, cpu_seconds, memory_mib, report_runs
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.harness import arguments, cpu_seconds, memory_mib, report_runs
 
 from hypercobalt.virt.api.webhooks import CREATE_VALIDATOR, MUTATOR
 
