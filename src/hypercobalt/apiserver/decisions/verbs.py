@@ -190,7 +190,8 @@ def delete(call: Call, held: Stored | None, options: DeleteOptions) -> Prepared:
 
 def mutated(call: Call, draft: Prepared, new: JSONObject) -> Prepared:
     """The draft with the object that a mutating hook made of its object."""
-    made = admission.after_mutation(call, _pruned(call, new), draft.new or {}, draft.old)
+    own = _pruned(call, clone(new))  # the hook may share parts of it with what it keeps
+    made = admission.after_mutation(call, own, draft.new or {}, draft.old)
     return Prepared(made, draft.old)
 
 
