@@ -215,6 +215,15 @@ async def test_actors_write_the_status(api: Api) -> None:
 
 
 @scenario
+async def test_old_version_is_admitted_as_the_new_one(api: Api) -> None:
+    old = instances(api.namespace).replace("/v1/", "/v1alpha3/")
+    body = {**vmi(), "apiVersion": "kubevirt.io/v1alpha3"}
+    await api.post(old, body)
+    await api.get(instances(api.namespace, "one"))
+    await api.patch(f"{old}/one", {"spec": {"domain": {"memory": {"guest": "1Gi"}}}})
+
+
+@scenario
 async def test_instance_that_is_deleted_waits_for_its_finalizer(api: Api) -> None:
     one = instances(api.namespace, "one")
     await api.post(instances(api.namespace), vmi())
