@@ -1,9 +1,9 @@
 """The typed verbs: those that write, on top of those that read.
 
-There is no PUT: writes are server-side apply under a field manager, or a patch of what changed, so
-that fields which our types lack survive. A patch made from an object that was read carries
-that object's resourceVersion, so it fails with `ConflictError` instead of overwriting what another
-writer wrote meanwhile.
+Writes are server-side apply under a field manager, or a patch of what changed, so that fields which
+our types lack survive; a PUT is made of an object that was read with them (`whole`). A patch made
+from an object that was read carries that object's resourceVersion, so it fails with `ConflictError`
+instead of overwriting what another writer wrote meanwhile.
 
 Source: Kubernetes API concepts; `docs/decisions/0002-client.md`.
 """
@@ -41,6 +41,7 @@ from hypercobalt.runtime.client.requests import make_call
 from hypercobalt.runtime.client.session import TransportFactory
 from hypercobalt.runtime.client.transport import Call, Limits, Transport
 from hypercobalt.runtime.client.watch import key_of
+from hypercobalt.runtime.client.whole import Whole, changed, checked_patch
 from hypercobalt.runtime.clock import Clock, SystemClock
 from hypercobalt.runtime.metrics import Metrics
 
@@ -251,10 +252,49 @@ class Kube(Reader):
             )
         except TerminalApiError as error:
             # A path that the object no longer has is called wrong, not late.
-            now = await self.get(type_, meta.name, where)
-            if now and now.metadata.resourceVersion == version:
-                raise
-            raise as_conflict(error) from error
+            raise await self._or_conflict(error, old) from error
+
+    async def put(self, whole: Whole[T], new: T) -> T:
+        """Write an object as it should be, as a whole; fields that its type lacks stay.
+
+        Raises:
+            ConflictError: the object has changed since it was read.
+        """
+        meta = whole.obj.metadata
+        call = make_call(
+            "update",
+            "PUT",
+            type(new),
+            (meta.namespace or None, meta.name),
+            params={"fieldManager": self._manager},
+            body=changed(whole, new),
+        )
+        return decode(await self._write(call), type(new))
+
+    async def patch_tested(self, whole: Whole[T], new: T) -> T:
+        """Write what differs, with tests of what it replaces; nothing where nothing differs.
+
+        Raises:
+            ConflictError: one of the fields has changed since it was read.
+        """
+        operations = checked_patch(whole, new)
+        if not operations:
+            return whole.obj
+        meta = whole.obj.metadata
+        key = (meta.namespace or None, meta.name)
+        try:
+            return await self._patch(type(new), key, operations, content_type=_JSON)
+        except TerminalApiError as error:
+            raise await self._or_conflict(error, whole.obj) from error
+
+    async def _or_conflict(
+        self, error: TerminalApiError, old: Object
+    ) -> TerminalApiError | ConflictError:
+        """The refusal of a patch; a conflict if the object has changed since it was read."""
+        meta = old.metadata
+        now = await self.get(type(old), meta.name, meta.namespace or None)
+        same = now is not None and now.metadata.resourceVersion == meta.resourceVersion
+        return error if same else as_conflict(error)
 
     async def patch_status(self, obj: T, status: Struct) -> T:
         """Write what differs between the status of an object as it was read and `status`.

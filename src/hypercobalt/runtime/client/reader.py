@@ -17,6 +17,7 @@ from hypercobalt.runtime.client.errors import GoneError, NotFoundError
 from hypercobalt.runtime.client.requests import Selection, make_call
 from hypercobalt.runtime.client.transport import AT_ONCE, Transport
 from hypercobalt.runtime.client.watch import WatchEvent, read_events
+from hypercobalt.runtime.client.whole import Whole, read_whole
 
 T = TypeVar("T", bound=Object)
 
@@ -36,6 +37,16 @@ class Reader:
         call = make_call("get", "GET", type_, (namespace, name))
         try:
             return decode(await self._transport.send(call), type_)
+        except NotFoundError:
+            return None
+
+    async def get_whole(
+        self, type_: type[T], name: str, namespace: str | None = None
+    ) -> Whole[T] | None:
+        """Read one object with the fields that its type lacks; None if it does not exist."""
+        call = make_call("get", "GET", type_, (namespace, name))
+        try:
+            return read_whole(await self._transport.send(call), type_)
         except NotFoundError:
             return None
 
