@@ -80,6 +80,7 @@ class PodSpec(Struct, frozen=True):
     hostNetwork: bool | None = None
     automountServiceAccountToken: bool | None = None
     priorityClassName: str = ""
+    priority: int | None = None  # by the class; set by admission
     terminationGracePeriodSeconds: int | None = None
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None

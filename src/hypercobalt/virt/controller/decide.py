@@ -49,7 +49,8 @@ def decide(facts: VMIFacts) -> VMIPlan:
         return replace(_without_pod(facts), delete=delete)
     status = _status(facts, phase, stage)
     meta = vmi.metadata
-    if phase in FINAL_PHASES and not facts.own:
+    # The write that removes the last finalizer is not stored: the final phase has to be there.
+    if present in FINAL_PHASES and not facts.own:
         kept = tuple(one for one in meta.finalizers if one != FOREGROUND_FINALIZER)
         left = {k: v for k, v in meta.labels.items() if k != OUTDATED_LAUNCHER_IMAGE}
         meta = with_fields(meta, finalizers=kept, labels=left)
