@@ -76,6 +76,12 @@ app.command(
     f"rules with `cobalt apiserver --virt`.{_ENDS}",
 )
 app.command(
+    "hypercobalt.cli.virt_controller:virt_controller",
+    name="virt-controller",
+    help="Run the controller of VirtualMachineInstances: pods, and the hand-over to nodes.\n\n"
+    f"Runs until SIGTERM or SIGINT.{_ENDS}",
+)
+app.command(
     "hypercobalt.cli.evict:evict",
     help="Move instances away from a host.\n\n"
     "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "

@@ -22,7 +22,7 @@ from hypercobalt.api.kubevirt.names import VMIPhase
 from hypercobalt.api.kubevirt.spec import VMISpec
 from hypercobalt.api.kubevirt.status import VMICondition
 from hypercobalt.api.workloads import Pod
-from hypercobalt.vmi.pods import is_ending, pod_condition
+from hypercobalt.vmi.launcher_pods import is_ending, pod_condition
 
 Conditions = tuple[VMICondition, ...]
 

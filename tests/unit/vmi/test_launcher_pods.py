@@ -18,8 +18,14 @@ from hypercobalt.api.pods import (
     ContainerStatus,
 )
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
+from hypercobalt.vmi.launcher_pods import (
+    compute_image,
+    controller_of,
+    image_trouble,
+    owns,
+    stage_of,
+)
 from hypercobalt.vmi.phases import PodStage
-from hypercobalt.vmi.pods import compute_image, controller_of, image_trouble, owns, stage_of
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 RUNS = ContainerState(running=ContainerStateRunning())

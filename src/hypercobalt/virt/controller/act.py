@@ -19,14 +19,14 @@ from hypercobalt.api.kubevirt.names import (
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.workloads import Pod, PodStatus
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube, NotLeadingError, Recorder
 from hypercobalt.runtime.client.whole import Whole
 from hypercobalt.virt.controller.model import CreateError, VMIEvent, VMIFacts, launcher_name
 from hypercobalt.virt.controller.observe import VMIObserver
 from hypercobalt.vmi.conditions import Aspect
-from hypercobalt.vmi.pods import controller_of
+from hypercobalt.vmi.launcher_pods import controller_of
 
 log = get_logger(__name__)
 
@@ -56,20 +56,27 @@ class VMIActions:
         """
         vmi = facts.vmi
         try:
-            pod = await self._kube.create(self._pod(vmi))
+            wanted = self._pod(vmi)
+        except TerminalError as error:
+            return self._failed(facts, f"Error rendering pod: {error}", lasts=True)
+        try:
+            pod = await self._kube.create(wanted)
         except NotLeadingError:
             raise
         except HypercobaltError as error:
-            message = await self._explained(vmi, error)
-            log.warning("launcher_pod_not_created", vmi=vmi.metadata.name, error=message)
-            failure = CreateError(VMIConditionReason.FAILED_CREATE, message)
-            return replace(facts, failure=failure)
+            return self._failed(facts, await self._explained(vmi, error))
         self._observer.created(vmi, pod)
         log.info("launcher_pod_created", vmi=vmi.metadata.name, pod=pod.metadata.name)
         note = f"Created virtual machine pod {pod.metadata.name}"
         self.record(vmi, VMIEvent("Normal", VMIEventReason.SUCCESSFUL_CREATE, note))
         created = facts.created | {pod.metadata.uid}
         return replace(facts, pods=(*facts.pods, pod), created=created)
+
+    @staticmethod
+    def _failed(facts: VMIFacts, message: str, *, lasts: bool = False) -> VMIFacts:
+        log.warning("launcher_pod_not_created", vmi=facts.vmi.metadata.name, error=message)
+        failure = CreateError(VMIConditionReason.FAILED_CREATE, message, lasts)
+        return replace(facts, failure=failure)
 
     async def delete(self, vmi: VirtualMachineInstance, pods: tuple[Pod, ...]) -> None:
         """Delete pods, each within its own grace period.

@@ -32,8 +32,8 @@ from hypercobalt.virt.controller.handover import handed_over, labels, observed
 from hypercobalt.virt.controller.model import VMIEvent, VMIFacts, VMIPlan, launcher_name
 from hypercobalt.vmi import conditions
 from hypercobalt.vmi.conditions import Aspect
+from hypercobalt.vmi.launcher_pods import image_trouble, is_ending, pod_condition, stage_of
 from hypercobalt.vmi.phases import PodStage, phase_by_pod
-from hypercobalt.vmi.pods import image_trouble, is_ending, pod_condition, stage_of
 
 
 def decide(facts: VMIFacts) -> VMIPlan:

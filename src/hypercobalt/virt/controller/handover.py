@@ -18,7 +18,7 @@ from hypercobalt.api.kubevirt.spec import VMISpec
 from hypercobalt.api.kubevirt.status import InterfaceStatus, VMIStatus, VolumeStatus
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.workloads import Pod
-from hypercobalt.vmi.pods import compute_image
+from hypercobalt.vmi.launcher_pods import compute_image
 
 TRANSPORT: Final = "Unix"
 _POD_INTERFACE: Final = "eth0"

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.workloads import Pod
 from hypercobalt.vmi.conditions import Aspect
-from hypercobalt.vmi.pods import owns
+from hypercobalt.vmi.launcher_pods import owns
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of names that API servers complete
 _SUFFIX: Final = 5
@@ -37,10 +37,12 @@ class CreateError:
     Args:
         reason: of the condition.
         message: for people.
+        lasts: trying again cannot help before the VMI changes.
     """
 
     reason: str
     message: str
+    lasts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

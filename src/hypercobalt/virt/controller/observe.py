@@ -13,7 +13,7 @@ from hypercobalt.api.workloads import Pod
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.write_cache import WriteCache
 from hypercobalt.virt.controller.model import VMIFacts, launcher_name
-from hypercobalt.vmi.pods import controller_of
+from hypercobalt.vmi.launcher_pods import controller_of
 
 BY_VMI: Final = "vmi"
 """Index of the pods by the UID of the VMI that controls them."""

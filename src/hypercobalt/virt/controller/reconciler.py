@@ -72,7 +72,10 @@ class VMIReconciler:
         if plan.gate is not None and facts.pod is not None:
             await self._actions.open_gate(facts.pod, plan.gate, facts.now)
         if facts.failure is not None:
-            raise TransientError(facts.failure.message)
+            reason, text = facts.failure.reason, facts.failure.message
+            raise (
+                TerminalError(text, reason=reason) if facts.failure.lasts else TransientError(text)
+            )
         return Result(UNSEEN if self._is_unseen(facts) else None)
 
     def _is_unseen(self, facts: VMIFacts) -> bool:

@@ -26,7 +26,7 @@ from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.workloads import Container, Pod, PodSpec
 from hypercobalt.virt.controller.model import launcher_name
-from hypercobalt.vmi.pods import pod_condition
+from hypercobalt.vmi.launcher_pods import pod_condition
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -16,6 +16,7 @@ from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.kubevirt.devices import DevicesSpec, DiskSpec
+from hypercobalt.api.kubevirt.machine import GuestMemory, MachineSpec
 from hypercobalt.api.kubevirt.names import FOREGROUND_FINALIZER, UNPAUSED_GATE
 from hypercobalt.api.kubevirt.spec import DomainSpec, VMISpec
 from hypercobalt.api.kubevirt.status import VMIStatus
@@ -28,6 +29,7 @@ from hypercobalt.api.pods import (
     ContainerStatus,
     PodReadinessGate,
 )
+from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
 from hypercobalt.lab.pods.placing.binding import bind
 from hypercobalt.runtime import Election, Kube, Manager, Metrics, load_connection
@@ -66,11 +68,15 @@ class Lab:
     async def add(self, name: str = "vm", **status: object) -> VirtualMachineInstance:
         """A VMI as admission leaves it."""
         volume = VolumeSpec(name="root", containerDisk=ContainerDisk(image="alpine:3.20"))
-        devices = DevicesSpec(disks=(DiskSpec(name="root"),))
+        domain = DomainSpec(
+            machine=MachineSpec(type="q35"),
+            memory=GuestMemory(guest=Quantity("64Mi")),
+            devices=DevicesSpec(disks=(DiskSpec(name="root"),)),
+        )
         meta = ObjectMeta(name=name, namespace=self.namespace, finalizers=(FOREGROUND_FINALIZER,))
         vmi = VirtualMachineInstance(
             metadata=meta,
-            spec=VMISpec(domain=DomainSpec(devices=devices), volumes=(volume,)),
+            spec=VMISpec(domain=domain, volumes=(volume,)),
             status=VMIStatus(phase="Pending", runtimeUser=107),
         )
         if status:

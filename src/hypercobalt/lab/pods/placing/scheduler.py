@@ -32,7 +32,7 @@ from hypercobalt.runtime import (
     mapped,
     primary,
 )
-from hypercobalt.vmi.pods import has_ended, pod_condition
+from hypercobalt.vmi.launcher_pods import has_ended, pod_condition
 
 log = get_logger(__name__)
 
