@@ -106,7 +106,7 @@ app.command(
 )
 app.command(
     "hypercobalt.cli.explain:explain",
-    help=f"Explain the state of a host, an Eviction or a Migration, and what to do.{_ENDS}",
+    help=f"Explain the state of a host, an Eviction, a Migration or a VMI, and what to do.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.network:app",

@@ -16,9 +16,12 @@ from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node
 from hypercobalt.api.eviction import Eviction, has_ended
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
+from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
+from hypercobalt.api.meta import Object
 from hypercobalt.api.migration import SERVER, Migration, label_value
 from hypercobalt.cli import api_command
 from hypercobalt.cli.api_command import Kubeconfig
+from hypercobalt.cli.explain_vmi import explained
 from hypercobalt.cli.tables import Output, print_json
 from hypercobalt.errors import InvalidRequestError
 from hypercobalt.operator.election import COMPONENT, COMPONENT_LABEL, LEASE, selector_of
@@ -36,11 +39,13 @@ _KINDS: Final = {
     **dict.fromkeys(("hypervisor", "hypervisors", "hv", "node", "nodes"), "hypervisor"),
     **dict.fromkeys(("eviction", "evictions", "evi"), "eviction"),
     **dict.fromkeys(("migration", "migrations", "mig"), "migration"),
+    **dict.fromkeys(("vmi", "vmis", "virtualmachineinstance"), "vmi"),
 }
-_TYPES: Final[dict[str, type[Hypervisor] | type[Eviction] | type[Migration]]] = {
+_TYPES: Final[dict[str, type[Object]]] = {
     "hypervisor": Hypervisor,
     "eviction": Eviction,
     "migration": Migration,
+    "vmi": VirtualMachineInstance,
 }
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -52,7 +57,8 @@ def explain(
         str,
         Parameter(
             help="NAME of a host: its Hypervisor and the Eviction of that name; or node/NAME, "
-            "hv/NAME, eviction/NAME, mig/NAME or mig/UUID of the server."
+            "hv/NAME, eviction/NAME, mig/NAME or mig/UUID of the server; vmi/NAME or "
+            "vmi/NAMESPACE/NAME."
         ),
     ],
     /,
@@ -60,7 +66,7 @@ def explain(
     output: Output = "text",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Explain the state of a Hypervisor, an Eviction or a Migration, and what to do about it.
+    """Explain the state of a Hypervisor, an Eviction, a Migration or a VMI, and what to do.
 
     Parameters
     ----------
@@ -76,7 +82,8 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
         kind, name = "", what
     if (kind and kind.lower() not in _KINDS) or not name or (slash and not kind):
         raise InvalidRequestError(
-            f"{what!r}: must be NAME, node/NAME, hypervisor/NAME, eviction/NAME or migration/NAME"
+            f"{what!r}: must be NAME, node/NAME, hypervisor/NAME, eviction/NAME, migration/NAME or "
+            "vmi/NAME"
         )
     async with api_command.client(kubeconfig) as kube:
         found = await _found(kube, _KINDS.get(kind.lower(), ""), name)
@@ -92,6 +99,8 @@ async def _explain(what: str, output: str, kubeconfig: Path | None) -> int:
 async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
     if kind == "migration":
         return await _migration(kube, name)
+    if kind == "vmi":
+        return await explained(kube, name)
     found: list[Explanation] = []
     host = await kube.get(Hypervisor, name)
     eviction = await kube.get(Eviction, name) if kind != "hypervisor" else None

@@ -110,7 +110,7 @@ def test_no_nodes_at_all() -> None:
             pod(limits={KVM: "3"}), node(), f"1 Insufficient {KVM}", id="limit-is-a-request"
         ),
         pytest.param(
-            pod(**{"vendor.example/gpu": "1"}),
+            pod(limits={"vendor.example/gpu": "1"}),
             node(),
             "1 Insufficient vendor.example/gpu",
             id="device-of-no-plugin",
