@@ -42,6 +42,8 @@ INVALID = [
     ("ovs-agent", "--namespace a.b", "--namespace 'a.b': must be the name of a namespace"),
     ("node-agent", "--migration-count -1", "--migration-count -1: must not be negative"),
     ("ovs-agent", "--counters 1", "--counters 1: must be 10 s or longer"),
+    ("virt-controller", NO_FILE, MISSING),
+    ("virt-controller", "--virt-namespace a.b", "--virt-namespace 'a.b': must be the name of a"),
     ("evict", "kvm-1 --parallelism 0", "--parallelism 0: must be 1 or more"),
     ("evict", "kvm-1 --instances x", "--instances: 'x' is not an instance UUID"),
     ("maintain", "kvm-1 --reason=", "--reason must not be empty"),
