@@ -95,6 +95,11 @@ def test_patch_that_adds_a_field_needs_the_version_that_was_read() -> None:
     assert paths == ["/metadata/uid", "/metadata/resourceVersion", "/status/nodeName"]
 
 
+def test_version_is_tested_whatever_else_changes() -> None:
+    paths = {one["path"] for one in checked_patch(WHOLE, with_status(nodeName="a", phase="x"))}
+    assert {"/metadata/resourceVersion", "/status/nodeName", "/status/phase"} <= paths
+
+
 def test_patch_removes_what_is_gone() -> None:
     meta = replace(WHOLE.obj.metadata, finalizers=())
     patch = checked_patch(WHOLE, replace(WHOLE.obj, metadata=meta))

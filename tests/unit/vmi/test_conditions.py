@@ -218,6 +218,13 @@ def test_bridge_migrates_with_the_annotation() -> None:
     assert found.status == "True"
 
 
+def test_annotation_helps_no_interface_without_a_bridge() -> None:
+    unbound = DevicesSpec(interfaces=(InterfaceSpec(name="default"),))
+    spec = VMISpec(domain=DomainSpec(devices=unbound), networks=(POD,))
+    found = live_migratable(spec, {ALLOWS_BRIDGE_MIGRATION: ""}, host_model_known=True)
+    assert found.status == "False"
+
+
 @pytest.mark.parametrize(
     ("volumes", "method"),
     [

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.kubevirt.status import VMIStatus
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
@@ -23,6 +24,7 @@ from hypercobalt.vmi.launcher_pods import (
     controller_of,
     image_trouble,
     owns,
+    pod_condition,
     stage_of,
 )
 from hypercobalt.vmi.phases import PodStage
@@ -133,3 +135,9 @@ def test_image_of_the_launcher() -> None:
     containers = (Container(name="x", image="other"), Container(name="compute", image="launcher"))
     assert compute_image(Pod(spec=PodSpec(containers=containers))) == "launcher"
     assert compute_image(Pod()) == ""
+
+
+def test_condition_of_a_pod_by_its_type() -> None:
+    one, other = NodeCondition(type="A", status="True"), NodeCondition(type="B", status="False")
+    given = Pod(status=PodStatus(conditions=(one, other)))
+    assert [pod_condition(given, type_) for type_ in "ABC"] == [one, other, None]

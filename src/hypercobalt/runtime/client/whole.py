@@ -66,7 +66,7 @@ def checked_patch(whole: Whole[T], new: T) -> list[Operation]:
     for top in after:
         old, value = _member(whole.fields, top), _member(after, top)
         for name in sorted({*old, *value}):
-            if old.get(name) == value.get(name) and (name in old) == (name in value):
+            if old.get(name) == value.get(name):
                 continue
             path = f"/{top}/{_escaped(name)}"
             if name in old:
@@ -98,23 +98,24 @@ def _apply(document: dict[str, object], operation: Operation) -> None:
         case "remove":
             _take(parent, key)
         case "move":
-            _insert(parent, key, _take(*_place(document, operation["from"])))
+            _insert(parent, key, _take(*_place(document, operation.get("from", ""))))
         case "add":
-            _insert(parent, key, operation["value"])
+            _insert(parent, key, operation.get("value"))
         case _:
-            _set(parent, key, operation["value"])
+            _set(parent, key, operation.get("value"))
 
 
 _Parent = dict[str, object] | list[object]
 
 
 def _place(document: dict[str, object], path: str) -> tuple[_Parent, str]:
-    """_Parent and key that a path names."""
+    """Container and key that a path names."""
     *parents, key = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
-    at: object = document
+    at: _Parent = document
     for part in parents:
-        at = at[int(part)] if isinstance(at, list) else cast("dict[str, object]", at)[part]
-    return cast("_Parent", at), key
+        child = at[part] if isinstance(at, dict) else at[int(part)]
+        at = cast("_Parent", child)
+    return at, key
 
 
 def _take(parent: _Parent, key: str) -> object:
@@ -131,14 +132,8 @@ def _insert(parent: _Parent, key: str, value: object) -> None:
 def _set(parent: _Parent, key: str, value: object) -> None:
     if isinstance(parent, list):
         parent[int(key)] = value
-        return
-    old = parent.get(key)
-    if isinstance(old, dict) and isinstance(value, dict):
-        # Of an object without any field that the type has, the type shows nothing.
-        for name, member in cast("dict[str, object]", value).items():
-            _set(cast("dict[str, object]", old), name, member)
-        return
-    parent[key] = value
+    else:
+        parent[key] = value
 
 
 def _escaped(name: str) -> str:

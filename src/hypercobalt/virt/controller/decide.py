@@ -135,8 +135,8 @@ def _status(facts: VMIFacts, phase: VMIPhase, stage: PodStage) -> VMIStatus:
         status.conditions, VMIConditionType.READY, conditions.ready(phase, pod), facts.now
     )
     if vmi.status.phase in CONTROLLER_PHASES:
-        trouble = None if phase in FINAL_PHASES or pod is None else _trouble(pod, stage)
-        scheduled = conditions.pod_scheduled(pod) if phase is VMIPhase.SCHEDULING else None
+        trouble = _trouble(pod, stage) if pod is not None else None
+        scheduled = conditions.pod_scheduled(pod)
         shown = conditions.put(shown, VMIConditionType.SYNCHRONIZED, trouble, facts.now)
         shown = conditions.put(shown, VMIConditionType.POD_SCHEDULED, scheduled, facts.now)
     status = with_fields(status, conditions=shown, activePods=_active(facts, phase))

@@ -13,7 +13,13 @@ from hypercobalt.api.kubevirt.devices import DevicesSpec, InterfaceSpec, Present
 from hypercobalt.api.kubevirt.machine import CPUSpec
 from hypercobalt.api.kubevirt.names import FOREGROUND_FINALIZER, UNPAUSED_GATE, VMIPhase
 from hypercobalt.api.kubevirt.spec import DomainSpec, VMISpec
-from hypercobalt.api.kubevirt.status import PhaseTransition, VMICondition, VMIStatus
+from hypercobalt.api.kubevirt.status import (
+    InterfaceStatus,
+    PhaseTransition,
+    VMICondition,
+    VMIStatus,
+    VolumeStatus,
+)
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.kubevirt.volumes import NetworkSpec, PodNetwork, VolumeSpec
 from hypercobalt.api.meta import ObjectMeta, OwnerReference, owner_reference
@@ -26,7 +32,8 @@ from hypercobalt.api.pods import (
 )
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
 from hypercobalt.virt.controller.decide import decide, entered
-from hypercobalt.virt.controller.model import CreateError, VMIFacts, launcher_name
+from hypercobalt.virt.controller.model import CreateError, VMIFacts, VMIPlan, launcher_name
+from hypercobalt.vmi.conditions import Aspect
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SPEC = VMISpec(
@@ -384,7 +391,77 @@ def test_name_of_the_pod_follows_from_the_uid(name: str) -> None:
         return replace(vmi(), metadata=replace(vmi().metadata, name=name, uid=uid))
 
     one = launcher_name(named("u1"))
+    assert one.endswith("rwzhf")  # the next version has to find it under this name
     assert one == launcher_name(named("u1"))
     assert one != launcher_name(named("u2"))
     assert one.startswith(f"virt-launcher-{name}-"[:58])
     assert len(one) <= 63
+
+
+def test_labels_of_others_stay_when_the_finalizer_goes() -> None:
+    given = vmi("Failed")
+    labels = {"app": "web", "kubevirt.io/outdatedLauncherImage": ""}
+    given = replace(given, metadata=replace(given.metadata, labels=labels))
+    assert decide(facts(given)).vmi.metadata.labels == {"app": "web"}
+    assert decide(facts(given, pod())).vmi.metadata.labels == labels
+
+
+def test_what_the_hand_over_wrote_is_not_written_again() -> None:
+    plan = decide(facts(vmi("Scheduled"), pod(runs=True)))
+    assert (plan.vmi.metadata.labels, plan.vmi.status.nodeName) == ({}, "")
+    assert plan.vmi.status.volumeStatus == ()
+
+
+def test_only_dedicated_cpus_need_a_guaranteed_pod() -> None:
+    spec = replace(SPEC, domain=replace(SPEC.domain, cpu=CPUSpec(cores=2)))
+    plan = decide(facts(replace(vmi("Scheduling"), spec=spec), pod(runs=True)))
+    assert plan.vmi.status.phase == "Scheduled"
+
+
+def test_class_of_the_pod_is_written_until_the_hand_over() -> None:
+    assert decide(facts(vmi("Running"), pod(runs=True))).vmi.status.qosClass == ""
+    unknown = replace(pod(), status=replace(pod().status, qosClass=""))
+    known = replace(
+        vmi("Scheduling"), status=replace(vmi("Scheduling").status, qosClass="Burstable")
+    )
+    assert decide(facts(known, unknown)).vmi.status.qosClass == "Burstable"
+
+
+def test_guarantee_that_fails_after_another_trouble_has_its_event() -> None:
+    spec = replace(SPEC, domain=replace(SPEC.domain, cpu=CPUSpec(dedicatedCpuPlacement=True)))
+    earlier = (VMICondition(type="Synchronized", status="False", reason="ErrImagePull"),)
+    given = replace(vmi("Scheduling"), spec=spec)
+    given = replace(given, status=replace(given.status, conditions=earlier))
+    plan = decide(facts(given, pod(runs=True)))
+    assert [one.reason for one in plan.events] == ["FailedGuaranteeResources"]
+
+
+def test_what_is_known_of_volumes_and_interfaces_stays() -> None:
+    volume, interface = VolumeStatus(name="root", target="vda"), InterfaceStatus(name="known")
+    given = vmi("Scheduling")
+    status = replace(given.status, volumeStatus=(volume,), interfaces=(interface,))
+    plan = decide(facts(replace(given, status=status), pod(runs=True)))
+    assert plan.vmi.status.volumeStatus == (VolumeStatus(name="data", target=""), volume)
+    assert plan.vmi.status.interfaces == (interface,)
+
+
+def test_first_pod_is_the_present_one_before_there_is_a_node() -> None:
+    given = vmi("Scheduling")
+    given = replace(given, status=replace(given.status, activePods={"p1": "", "p2": ""}))
+    found = facts(given, pod(), pod(uid="p2", node=""))
+    assert found.pod is not None
+    assert found.pod.metadata.uid == "p1"
+
+
+@pytest.mark.parametrize(
+    ("plan", "acts"),
+    [
+        (VMIPlan(vmi()), False),
+        (VMIPlan(vmi(), create=True), True),
+        (VMIPlan(vmi(), delete=(pod(),)), True),
+        (VMIPlan(vmi(), gate=Aspect("True", "NotPaused")), True),
+        (VMIPlan(vmi("Failed")), True),
+    ],
+)
+def test_plan_that_does_anything_acts(plan: VMIPlan, *, acts: bool) -> None:
+    assert plan.acts_on(vmi()) is acts

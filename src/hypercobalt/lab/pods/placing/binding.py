@@ -13,7 +13,7 @@ from hypercobalt.api.workloads import Pod
 from hypercobalt.runtime import Kube
 
 
-class Binding(Object, frozen=True):
+class NodeBinding(Object, frozen=True):
     """A pod, by the name of the object, and where it runs."""
 
     resource: ClassVar[ResourceInfo] = ResourceInfo("", "v1", "Binding", "bindings", "Namespaced")
@@ -30,5 +30,5 @@ async def bind(kube: Kube, pod: Pod, node: str) -> None:
     """
     meta = pod.metadata
     named = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
-    binding = Binding(metadata=named, target=ObjectReference(kind="Node", name=node))
+    binding = NodeBinding(metadata=named, target=ObjectReference(kind="Node", name=node))
     await kube.create_in(Pod, meta.name, "binding", binding, meta.namespace)

@@ -216,17 +216,16 @@ def test_term_without_requirements_matches_no_node() -> None:
     assert chosen(pod(affinity=requires()), [node()]) != "a"
 
 
+def prefers(key: str) -> Affinity:
+    one = NodeSelectorRequirement(key=key, operator="Exists")
+    term = PreferredSchedulingTerm(weight=50, preference=NodeSelectorTerm(matchExpressions=(one,)))
+    return Affinity(
+        nodeAffinity=NodeAffinity(preferredDuringSchedulingIgnoredDuringExecution=(term,))
+    )
+
+
 def test_preferred_node_wins_over_the_emptier_one() -> None:
-    term = NodeSelectorTerm(
-        matchExpressions=(NodeSelectorRequirement(key="disk", operator="Exists"),)
-    )
-    affinity = Affinity(
-        nodeAffinity=NodeAffinity(
-            preferredDuringSchedulingIgnoredDuringExecution=(
-                PreferredSchedulingTerm(weight=50, preference=term),
-            )
-        )
-    )
+    affinity = prefers("disk")
     nodes = [node("a"), node("b", labels={"disk": "ssd"})]
     busy = pod("busy", "b", cpu="2", memory="4Gi")
     assert chosen(pod(affinity=affinity), nodes, [busy]) == "b"
@@ -237,6 +236,59 @@ def test_node_with_a_soft_taint_is_the_last_choice() -> None:
     nodes = [node("a", taints=(Taint(key="k", effect="PreferNoSchedule"),)), node("b")]
     busy = pod("busy", "b", cpu="3")
     assert chosen(pod(), nodes, [busy]) == "b"
+
+
+def test_soft_taint_that_is_tolerated_or_hard_one_of_another_node_weighs_nothing() -> None:
+    soft, hard = (Taint(key="k", effect=one) for one in ("PreferNoSchedule", "NoSchedule"))
+    tolerated = (Toleration(key="k", operator="Exists"),)
+    busy = pod("busy", "b", cpu="1")
+    for taint in (soft, hard):
+        assert (
+            chosen(pod(tolerations=tolerated), [node("a", taints=(taint,)), node("b")], [busy])
+            == "a"
+        )
+
+
+def test_soft_taint_weighs_more_than_a_preference_and_that_more_than_room() -> None:
+    soft = Taint(key="k", effect="PreferNoSchedule")
+    nodes = [node("a", taints=(soft,), labels={"disk": "ssd"}), node("b")]
+    assert chosen(pod(affinity=prefers("disk")), nodes) == "b"
+
+
+def test_node_that_is_left_with_more_is_taken_whatever_its_size() -> None:
+    nodes = [node("a", cpu="2", memory="4Gi"), node("b", cpu="8", memory="16Gi")]
+    assert chosen(pod(cpu="1", memory="2Gi"), nodes) == "b"
+    assert chosen(pod(cpu="1", memory="2Gi"), nodes, [pod("x", "b", cpu="6", memory="12Gi")]) == "a"
+
+
+def test_node_without_amounts_is_the_last_choice() -> None:
+    nothing = replace(node("a"), status=NodeStatus(allocatable=amounts({"pods": "10"})))
+    assert chosen(pod(), [nothing, node("b")]) == "b"
+    assert chosen(pod(), [nothing]) == "a"
+
+
+def test_last_place_of_a_node_is_taken() -> None:
+    there = pod("one", "a")
+    assert chosen(pod(), [node(pods="2")], [there]) == "a"
+    assert "Too many pods" in chosen(pod(), [node(pods="1")], [there])
+
+
+def test_toleration_of_one_effect_covers_it() -> None:
+    taint = Taint(key="k", value="v", effect="NoSchedule")
+    one = Toleration(key="k", value="v", effect="NoSchedule")
+    assert chosen(pod(tolerations=(one,)), [node(taints=(taint,))]) == "a"
+
+
+def test_one_of_several_terms_is_enough() -> None:
+    terms = tuple(
+        NodeSelectorTerm(matchExpressions=(NodeSelectorRequirement(key=key, operator="Exists"),))
+        for key in ("missing", "disk")
+    )
+    required = NodeSelector(nodeSelectorTerms=terms)
+    affinity = Affinity(
+        nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required)
+    )
+    assert chosen(pod(affinity=affinity), [node(labels={"disk": "ssd"})]) == "a"
 
 
 def test_equal_nodes_are_taken_by_name_and_the_emptier_one_first() -> None:
