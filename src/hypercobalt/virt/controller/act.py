@@ -115,7 +115,8 @@ class VMIActions:
         )
         named = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
         wanted = Pod(metadata=named, status=PodStatus(conditions=(condition,)))
-        await self._kube.apply(wanted, force=True, subresource="status")
+        written = await self._kube.apply(wanted, force=True, subresource="status")
+        self._observer.wrote(written)
 
     async def write(
         self, whole: Whole[VirtualMachineInstance], wanted: VirtualMachineInstance

@@ -10,6 +10,7 @@ from hypercobalt.api.workloads import Pod
 from hypercobalt.runtime import Controller, Manager, owned, primary
 from hypercobalt.runtime.write_cache import WriteCache
 from hypercobalt.virt.controller.act import Render, VMIActions
+from hypercobalt.virt.controller.metrics import VMIPhases
 from hypercobalt.virt.controller.observe import BY_VMI, VMIObserver, controlling_vmi
 from hypercobalt.virt.controller.reconciler import NAME, VMIReconciler
 
@@ -32,5 +33,6 @@ def add_controller(manager: Manager, render: Render) -> None:
     observer = VMIObserver(kube, pods.cache, WriteCache(pods), manager.clock)
     actions = VMIActions(kube, observer, render, manager.recorder(REPORTER))
     reconciler = VMIReconciler(kube, WriteCache(vmis), observer, actions)
+    manager.metrics.registry.register(VMIPhases(lambda: vmis.cache))
     watches = (primary(vmis), owned(pods, VirtualMachineInstance))
     manager.add(Controller(NAME, reconciler, watches=watches))

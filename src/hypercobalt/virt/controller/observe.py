@@ -43,6 +43,10 @@ class VMIObserver:
         """Note a pod that this process has created; it counts until the VMI records it."""
         self._created[vmi.metadata.uid] = self._newest.added(pod).metadata.uid
 
+    def wrote(self, pod: Pod) -> None:
+        """Take in the answer to a write of a pod, which the cache shows later."""
+        self._newest.wrote(pod)
+
     def forget(self, uid: str) -> None:
         """Forget a VMI that is gone."""
         self._created.pop(uid, None)
@@ -60,14 +64,12 @@ class VMIObserver:
             and controller_of(pod) == uid
             and pod.metadata.namespace == meta.namespace
         )
-        created = self._created.get(uid)
-        recorded = created is None or created in vmi.status.activePods
-        return VMIFacts(
-            vmi,
-            found,
-            self._clock.now(),
-            created=frozenset() if recorded else frozenset({created or ""}),
-        )
+        created = self._created.get(uid, "")
+        if created in vmi.status.activePods:
+            del self._created[uid]
+            created = ""
+        unrecorded = frozenset({created} if created else ())
+        return VMIFacts(vmi, found, self._clock.now(), created=unrecorded)
 
     def misses(self, facts: VMIFacts) -> bool:
         """Whether the cache lacks a pod that is recorded: gone, or without its label."""

@@ -14,7 +14,7 @@ from tests.integration.virt.controller.world import DEADLINE, Lab
 
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
 FREE = "127.0.0.1:0"
 

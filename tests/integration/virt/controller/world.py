@@ -39,7 +39,7 @@ from hypercobalt.virt.controller.model import launcher_name
 
 T = TypeVar("T", bound=Object)
 NODE = "node-a"
-DEADLINE = 20.0
+DEADLINE = 45.0
 
 
 def render(vmi: VirtualMachineInstance) -> Pod:
