@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import pytest
+from tests.waiting import Pause
 
 from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import (
@@ -33,7 +34,6 @@ T = TypeVar("T")
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 LOCK = "contract"
 _WITHIN = 90.0
-_FIRST_STEP, _STEP = 0.01, 0.5
 
 
 class Site(Protocol):
@@ -79,13 +79,11 @@ async def until(
     Raises:
         TimeoutError: it is not in time.
     """
-    step = _FIRST_STEP
+    pause = Pause(longest=0.8)  # the real Nova computes for 60 ms at each
     async with asyncio.timeout(within):
-        while True:
-            if wanted(seen := await read()):
-                return seen
-            await asyncio.sleep(step)
-            step = min(step * 1.5, _STEP)
+        while not wanted(seen := await read()):
+            await pause()
+    return seen
 
 
 def _recovery(site: Site) -> Recovery:

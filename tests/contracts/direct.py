@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 import pytest
+from tests.waiting import until
 
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import ConflictError, RefusedError
@@ -91,17 +90,6 @@ async def _under_way(service: DirectService, server: Server) -> Move:
 
     await until(flows)
     return await newest(service, server)
-
-
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 90) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(seconds):
-        while not await holds():
-            await _moment()
-
-
-async def _moment() -> None:
-    await asyncio.sleep(0.1)
 
 
 # -- the contracts -----------------------------------------------------------------------------

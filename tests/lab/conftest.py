@@ -24,6 +24,7 @@ from hypercobalt.lab.pytest_plugin import (
     switched,
 )
 from tests.lab.kit.libvirtd import Daemon, private_libvirtd
+from tests.waiting import Pause
 
 # A conftest that is not the first one cannot name plugins: it hands the fixtures on.
 __all__ = [
@@ -46,12 +47,13 @@ __all__ = [
 
 async def until(attempt: Callable[[], Awaitable[object]]) -> None:
     """Repeat what fails with a LabError until it succeeds, for 20 s."""
+    pause = Pause(0.05)
     async with asyncio.timeout(20):
         while True:
             try:
                 await attempt()
             except LabError:
-                await asyncio.sleep(0.05)
+                await pause()
             else:
                 return
 

@@ -18,9 +18,9 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.request import Request
-from tests.contracts.direct import until
 from tests.lab.kit.served import served_lab
 from tests.lab.kit.site import HOSTS, Site, visited
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -45,6 +45,7 @@ from tests.lab.kit.system import (
     off,
     root,
 )
+from tests.waiting import Pause
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -63,12 +64,13 @@ NAMESPACE = "agents"
 
 async def repeat(attempt: Callable[[], Awaitable[str]], good: Callable[[str], bool]) -> str:
     """Repeat what may fail with a CommandError until it gives what is wanted."""
+    pause = Pause(0.05)
     async with asyncio.timeout(DEADLINE):
         while True:
             with contextlib.suppress(CommandError):
                 if good(printed := await attempt()):
                     return printed
-            await asyncio.sleep(0.05)
+            await pause()
 
 
 KEEPS = """

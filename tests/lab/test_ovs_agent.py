@@ -31,11 +31,11 @@ from hypercobalt.lab.ovn import Central, Part
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.ovs_agent.settings import Settings
-from tests.contracts.direct import until
 from tests.following import follow
 from tests.lab.kit.command import COBALT
 from tests.lab.kit.served import served_lab
 from tests.lab.kit.site import HOSTS, Site, visited
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -22,8 +22,8 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request
 from hypercobalt.runtime import Kube
-from tests.contracts.direct import until
 from tests.lab.kit.served import served_lab
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -9,13 +9,13 @@ from typing import Final
 
 from tests.openstack.client import Answer, Json, Session
 from tests.openstack.cloud import Names
+from tests.waiting import Pause
 
 VERSION: Final = "2.96"
 """Version of the compute API, where a test is not about another."""
 PLACEMENT: Final = "1.39"
 _OK = 200
 _WITHIN = 90  # seconds, on a busy machine
-_FIRST_STEP, _STEP = 0.05, 0.8  # seconds; Nova computes for 60 ms at each
 
 
 async def until(
@@ -27,16 +27,14 @@ async def until(
         AssertionError: it is not in time; the message has what was read last.
     """
     seen: Json = None
-    step = _FIRST_STEP
+    pause = Pause(0.05, longest=0.8)  # Nova computes for 60 ms at each
     try:
         async with asyncio.timeout(within):
-            while True:
-                if wanted(seen := await read()):
-                    return seen
-                await asyncio.sleep(step)
-                step = min(step * 1.5, _STEP)
+            while not wanted(seen := await read()):
+                await pause()
     except TimeoutError:
         raise AssertionError(f"not as wanted after {within} s: {seen}") from None
+    return seen
 
 
 class Servers:

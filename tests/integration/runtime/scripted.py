@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import jsonpatch
 import jsonpointer
+from tests.waiting import Pause
 
 Json = dict[str, object]
 
@@ -322,6 +323,7 @@ async def eventually(
     true: Callable[[], bool] | Callable[[], Coroutine[None, None, bool]], *, seconds: float = 10
 ) -> None:
     """Wait until `true()`, by looking again; fails after `seconds`."""
+    pause = Pause(0.005, longest=0.05)
     async with asyncio.timeout(seconds):
         while True:
             found = true()
@@ -329,7 +331,7 @@ async def eventually(
                 found = await found
             if found:
                 return
-            await asyncio.sleep(0.005)
+            await pause()
 
 
 def _status(code: int, reason: str) -> Json:

@@ -13,6 +13,7 @@ from hypercobalt.lab.vms.request import Request, Storage
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.kit.agent import ready
+from tests.waiting import Pause
 
 
 async def migrations(api: Kube) -> list[Migration]:
@@ -25,13 +26,14 @@ async def one_migration(
 ) -> Migration:
     """The one that was not known before, as soon as it is as wanted."""
     last: list[Migration] = []
+    pause = Pause(0.05)
     try:
         async with asyncio.timeout(seconds):
             while True:
                 last = [one for one in await migrations(api) if one.metadata.name not in known]
                 if len(last) == 1 and good(last[0]):
                     return last[0]
-                await asyncio.sleep(0.05)
+                await pause()
     except TimeoutError:
         raise AssertionError(f"last: {last}") from None
 

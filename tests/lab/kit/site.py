@@ -21,8 +21,8 @@ from hypercobalt.lab.operator import ROLE
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.runtime import Kube
-from tests.contracts.direct import until
 from tests.lab.kit.command import COBALT
+from tests.waiting import until
 
 HOSTS = ("kvm-1", "kvm-2", "kvm-3")
 _SLOW = "8"  # MiB a second: a guest takes 8 s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
 from hypercobalt.lab.vms.request import Request, Storage
 from tests.lab.conftest import SWITCHED, TakeFleet
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -31,17 +31,6 @@ async def pings(vms: Fleet, name: str, since: int) -> tuple[int, int]:
     found = _RESULT.search(log.read_text()[since:])
     assert found
     return int(found[1]), int(found[2])
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds, a minute at most."""
-    async with asyncio.timeout(60):
-        while not await holds():
-            await _moment()
-
-
-async def _moment() -> None:
-    await asyncio.sleep(0.1)
 
 
 _RESULT = re.compile(r"pinged \S+ (\d+) packets transmitted, (\d+) packets received")

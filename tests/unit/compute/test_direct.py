@@ -15,8 +15,9 @@ from tests.contracts.compute import (
     Site,
     servers_of_a_dead_host_are_evacuated_as_they_were,
 )
-from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named, until
+from tests.contracts.direct import CONTRACTS, A, B, Storage, World, ended, named
 from tests.unit.compute.memory import ALLOWED, C, Fixed, Memory, identity, place
+from tests.waiting import until
 
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from tests.contracts.direct import A, B, ended, named, until
+from tests.contracts.direct import A, B, ended, named
 from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, identity
+from tests.waiting import until
 
 from hypercobalt.adapters.libvirt.fake_domains import domain_of
 from hypercobalt.adapters.libvirt.model import (

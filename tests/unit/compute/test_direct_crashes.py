@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.contracts.direct import A, B, named, until
+from tests.contracts.direct import A, B, named
 from tests.unit.compute.crashing import Crashing, Fuse
 from tests.unit.compute.memory import identity
+from tests.waiting import until
 
 from hypercobalt.adapters.libvirt.model import (
     Devices,

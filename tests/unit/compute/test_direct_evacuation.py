@@ -10,9 +10,10 @@ from itertools import product
 from typing import Final
 
 import pytest
-from tests.contracts.direct import A, B, ended, named, until
+from tests.contracts.direct import A, B, ended, named
 from tests.unit.compute.crashing import Crashing, Fuse
 from tests.unit.compute.memory import ALLOWED, BOOT, MARK, C, Memory, Present, identity
+from tests.waiting import until
 
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtError, LibvirtRefusedError
