@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from hypercobalt import pki
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta, owner_reference
+from hypercobalt.api.meta import Object, ObjectMeta, owner_reference
 from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.apiserver.access import kubeconfig
 from hypercobalt.errors import TransientError
@@ -34,6 +35,8 @@ from hypercobalt.operator.shared.node_facts import (
     ZONE_LABEL,
 )
 from hypercobalt.runtime import Kube, load_connection
+
+T = TypeVar("T", bound=Object)
 
 ROLE: Final = "apiserver"
 TOKENS: Final = "tokens"
@@ -74,13 +77,16 @@ def lease(node: Node) -> Lease:
     return Lease(metadata=meta, spec=LeaseSpec(holderIdentity=name))
 
 
-async def _ready(kube: Kube, name: str) -> None:
-    """Wait until a Node is ready, through watches that break: a busy machine answers late."""
+async def becomes(kube: Kube, kind: type[T], name: str, good: Callable[[T], bool]) -> None:
+    """Wait until an object is as wanted, through watches that break: a busy machine answers late.
+
+    Requests, one after the other, would take as much CPU as what is waited for.
+    """
     while True:
         with suppress(TransientError):
-            async with kube.watch(Node, fields=f"metadata.name={name}") as events:
+            async with kube.watch(kind, fields=f"metadata.name={name}") as events:
                 async for event in events:
-                    if event.object is not None and is_ready(event.object):
+                    if event.object is not None and good(event.object):
                         return
         await asyncio.sleep(_RETRY_SECONDS)
 
@@ -235,7 +241,7 @@ class ControlPlane:
         """
         try:
             async with asyncio.timeout(_START.total_seconds()), self.client() as kube:
-                await _ready(kube, name)
+                await becomes(kube, Node, name, is_ready)
         except TimeoutError:
             raise LabError(
                 f"the heartbeat of host {name} does not report to {self.url}; "

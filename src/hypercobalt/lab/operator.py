@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import agents, processes, rights, tokens
 from hypercobalt.lab.bmc.boards import Boards
 from hypercobalt.lab.commands import cobalt_command
-from hypercobalt.lab.control import ControlPlane
+from hypercobalt.lab.control import ControlPlane, becomes
 from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import GUESTS, SHARED
@@ -33,7 +34,8 @@ DEFINITIONS_SECRET: Final = "hypercobalt-operator-definitions-key"  # noqa: S105
 """Name of the Secret with the key that the agents seal definitions for, in `rights.NAMESPACE`."""
 _LIBVIRT: Final = "qemu+tcp://{ip}/system"
 _START: Final = timedelta(seconds=60)  # two seconds on an idle machine
-_RETRY_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks whether the operator still runs."""
 
 # The lab stands for a site in service, whose hosts have more cores: a shutdown waits until the host
 # is empty, and guests that sleep share the machine's few cores.
@@ -185,19 +187,28 @@ class Operator:
         async with self._control.client() as kube:
             try:
                 async with asyncio.timeout(_START.total_seconds()):
-                    while not _is_made(await kube.get(Hypervisor, name)):
-                        if not self.is_running:
-                            raise LabError(f"the operator ended: {self._tail()}")
-                        await asyncio.sleep(_RETRY_SECONDS)
+                    await self._makes(kube, name)
             except TimeoutError:
                 text = f"the operator makes no Hypervisor of Node {name}: {self._tail()}"
                 raise LabError(text) from None
             wanted = Hypervisor(metadata=ObjectMeta(name=name), spec=_SPEC)
             await kube.apply(wanted, force=True)
 
+    async def _makes(self, kube: Kube, name: str) -> None:
+        """Wait until the operator has made the Hypervisor of a Node, while it runs.
+
+        Raises:
+            LabError: it ended.
+        """
+        while self.is_running:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    return await becomes(kube, Hypervisor, name, _is_made)
+        raise LabError(f"the operator ended: {self._tail()}")
+
     def _tail(self) -> str:
         return processes.tail(self._layout.log / "operator.log")
 
 
-def _is_made(hypervisor: Hypervisor | None) -> bool:
-    return hypervisor is not None and hypervisor.status.internalIp is not None
+def _is_made(hypervisor: Hypervisor) -> bool:
+    return hypervisor.status.internalIp is not None

@@ -36,6 +36,7 @@ T = TypeVar("T")
 UP = timedelta(seconds=60)  # two or three seconds on an idle machine, also under TCG
 STOP = timedelta(seconds=30)
 _POLL_SECONDS = 0.05
+_STOPPING_SECONDS = 0.2
 _MIB = 1024 * 1024
 
 
@@ -273,8 +274,9 @@ class Fleet:
         await virsh(host, "shutdown", name)
         try:
             async with asyncio.timeout(STOP.total_seconds()):
-                while (await virsh(host, "domstate", name)).strip() != "shut off":
-                    await _moment()
+                # Each look is a process in the host.
+                while (await virsh(host, "domstate", name)).strip() != "shut off":  # noqa: ASYNC110
+                    await asyncio.sleep(_STOPPING_SECONDS)
         except TimeoutError:
             raise LabError(
                 f"VM {name} on {host.name} ignores its power button; "
