@@ -69,7 +69,7 @@ pythons: setup ## run them on the oldest and the newest Python found here as wel
 
 integration: setup ## run the tests with real sockets, SQLite and kubectl; OpenStack simulated
 	@# what is any_api runs on the real API server as well, by conformance-operator
-	$(RING) integration tests/integration tests/openstack -n 2 $(if $(REST),-m 'not first and not any_api')
+	$(RING) integration tests/integration tests/openstack -n 2 --dist worksteal $(if $(REST),-m 'not first and not any_api')
 
 first: setup ## run the part of the rings below that tests/first.py lists
 	$(RING) first tests/integration tests/openstack tests/lab -n 2 --dist worksteal -m first
