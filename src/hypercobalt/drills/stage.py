@@ -21,6 +21,7 @@ from hypercobalt.drills.witness import Emulator, Witness
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import definitions, processes
 from hypercobalt.lab.commands import cobalt_command, run
+from hypercobalt.lab.control import becomes
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.guest.ledger import Ledger
@@ -246,12 +247,20 @@ class Stage:
     async def becomes(
         self, name: str, text: str, right: Callable[[Hypervisor], object], *, within: float
     ) -> None:
-        """Wait until a host's Hypervisor is as expected."""
+        """Wait until a host's Hypervisor is as expected; what decides is in the object alone.
 
-        async def check() -> bool:
-            return bool(right(await self.hypervisor(name)))
-
-        await self.until(f"{name}: {text}", check, within=within)
+        Raises:
+            DrillError: it is not in time, or there is none.
+        """
+        began = time.monotonic()
+        text = f"{name}: {text}"
+        if not right(await self.hypervisor(name)):
+            try:
+                async with asyncio.timeout(within):
+                    await becomes(self.kube, Hypervisor, name, right)
+            except TimeoutError:
+                raise DrillError(f"not within {within:g} s: {text}") from None
+        self.record.add(Mark.SEEN, text, time.monotonic() - began)
 
     async def incident_begins(self, host: str, vm: str) -> None:
         """Wait until a host reports an incident of a VM."""

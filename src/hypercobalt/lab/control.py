@@ -77,7 +77,7 @@ def lease(node: Node) -> Lease:
     return Lease(metadata=meta, spec=LeaseSpec(holderIdentity=name))
 
 
-async def becomes(kube: Kube, kind: type[T], name: str, good: Callable[[T], bool]) -> None:
+async def becomes(kube: Kube, kind: type[T], name: str, good: Callable[[T], object]) -> None:
     """Wait until an object is as wanted, through watches that break: a busy machine answers late.
 
     Requests, one after the other, would take as much CPU as what is waited for.
