@@ -354,7 +354,7 @@ async def test_an_eviction_leaves_out_a_host_without_its_bridge_and_a_second_up_
     await network(site, "kvm-2", "True/Healthy")
 
 
-async def test_a_tap_made_anew_is_found_dead_and_an_agent_that_hangs_is_shown_as_silent(
+async def test_a_tap_made_again_is_found_dead_and_an_agent_that_hangs_is_shown_as_silent(
     site: Site,
 ) -> None:
     host, hung = site.vms.host("kvm-1"), site.vms.host("kvm-3")

@@ -27,7 +27,7 @@ def test_record_has_its_number_its_state_and_a_line_in_the_list(number: int) -> 
     assert f"| [{number}]({path.name}) |" in (FOLDER / "README.md").read_text()
 
 
-def test_amendments_are_told_on_both_sides() -> None:
+def test_amendments_are_named_on_both_sides() -> None:
     texts = {number: path.read_text() for number, path in RECORDS.items()}
     amends = {(n, of) for n, text in texts.items() for of in named(text, "Amends")}
     amended = {(by, n) for n, text in texts.items() for by in named(text, "Amended by")}

@@ -146,7 +146,7 @@ def test_changed_function_replaces_the_one_that_modules_have_imported(
 
 
 @pytest.mark.parametrize("change", ["2 -> 3", "1 -> 2"], ids=["field", "default"])
-def test_change_outside_of_functions_needs_the_module_anew(tmp_path: Path, change: str) -> None:
+def test_change_outside_of_functions_needs_the_module_again(tmp_path: Path, change: str) -> None:
     module = imported(tmp_path / "judged.py")
     tree = next(one for one in mutants(MODULE) if one.change == change).tree
     assert not in_place(module, tmp_path / "judged.py", tree)

@@ -44,7 +44,7 @@ async def test_answers_that_one_host_does_not_read_take_bounded_memory(tmp_path:
 
 
 @pytest.mark.parametrize("path", [CONFIG_MAPS, WATCH])
-async def test_answer_that_nobody_reads_ends_and_gives_its_room_back(
+async def test_answer_that_no_client_reads_ends_and_gives_its_room_back(
     options: Options, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.transfer.UNREAD_SECONDS", 0.5)

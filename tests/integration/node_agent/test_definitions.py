@@ -366,7 +366,7 @@ async def test_an_agent_without_a_key_waits_and_reports_it(kube: Kube) -> None:
         await kvm.reads("Stored")
 
 
-async def test_another_key_has_everything_sealed_anew_at_once(kube: Kube) -> None:
+async def test_another_key_has_everything_sealed_again_at_once(kube: Kube) -> None:
     async with host(kube) as kvm:
         kvm.libvirt.add(domain(A))
         await kvm.has(lambda now: A in now.domains)

@@ -154,7 +154,7 @@ async def test_secret_without_a_key_is_reported_and_takes_no_published_key_away(
         await eventually(lambda: problem() is None, seconds=DEADLINE)
 
 
-async def test_key_that_somebody_else_has_written_is_replaced(
+async def test_key_that_another_client_has_written_is_replaced(
     kube: Kube, kubeconfig: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(kubeconfig, kube, name, monkeypatch) as site:

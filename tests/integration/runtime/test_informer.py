@@ -186,7 +186,7 @@ async def test_watch_resumes_from_the_last_bookmark(
     assert server.calls["list"] == 1
 
 
-async def test_watch_is_begun_anew_on_request(
+async def test_watch_begins_again_on_request(
     server: ScriptedServer, kube: Kube, metrics: Metrics
 ) -> None:
     add(server, "a")

@@ -75,7 +75,7 @@ def test_answer_that_comes_byte_by_byte_ends_the_command(
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_answer_that_is_none_of_an_agent_ends_the_command(
+def test_answer_that_no_agent_gives_ends_the_command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     answer: bytes,

@@ -121,7 +121,7 @@ async def test_definition_of_another_hosts_instance_does_not_replace_it(world: M
 @pytest.mark.parametrize(
     "path", ["/dev/watchdog", "/etc/passwd", "/shared/vms/../../dev/watchdog", "/proc/kmsg", "x"]
 )
-async def test_no_host_is_asked_about_directories_outside_the_roots(
+async def test_no_host_is_queried_about_directories_outside_the_roots(
     world: Memory, path: str
 ) -> None:
     """Asked about a directory, libvirt opens each file in it: `/dev/watchdog` resets a host."""
@@ -206,7 +206,7 @@ async def test_definition_that_turns_hostile_after_the_order_is_not_carried(
     assert VM in source.here
 
 
-async def test_target_gets_what_was_written_anew_and_not_the_sources_document(
+async def test_target_gets_the_rewritten_document_and_not_the_sources(
     world: Memory,
 ) -> None:
     await world.add("a", disk="shared")

@@ -639,7 +639,7 @@ async def test_host_that_runs_what_another_claims_to_run_is_not_undefined(
     assert world.host(A).here[identity("victim")].active
 
 
-async def test_seal_of_one_guest_is_none_of_another(world: Memory) -> None:
+async def test_seal_of_one_guest_is_not_valid_for_another(world: Memory) -> None:
     """A captured host has been given a guest of a dead one, and claims the other one, too."""
     world.host(A).put(guest("given", OWN))
     world.host(A).put(guest("victim", THEIRS, runs=False))

@@ -37,7 +37,7 @@ FREE = LeaseSpec(holderIdentity="", leaseDurationSeconds=1, renewTime=SEEN)
         pytest.param(LeaseSpec(), 16, "NoLeader", id="empty"),
     ],
 )
-def test_the_lease_tells_whether_the_operator_lives(
+def test_the_lease_shows_whether_the_operator_lives(
     spec: LeaseSpec, seconds: int | None, reason: str | None
 ) -> None:
     found = judge(spec, None if seconds is None else timedelta(seconds=seconds))

@@ -180,7 +180,7 @@ async def test_denied_request_is_made_again_with_its_key(
     assert first.public_key() == second.public_key()
 
 
-async def test_key_that_was_deleted_is_made_anew(kube: Kube, site: Site, tmp_path: Path) -> None:
+async def test_key_that_was_deleted_is_replaced(kube: Kube, site: Site, tmp_path: Path) -> None:
     key = tmp_path / "libvirt/private/serverkey.pem"
     await create_hypervisor(kube)
     async with issuing(kube) as issuer:

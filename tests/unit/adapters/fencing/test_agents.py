@@ -115,7 +115,7 @@ async def test_a_failure_has_the_agents_own_words_without_the_password(
         ("stub", "Unable to connect/login to fencing device", FenceFailure.FAILED),
     ],
 )
-async def test_refusal_is_told_from_an_answer_that_does_not_come(
+async def test_refusal_is_distinguished_from_an_answer_that_does_not_come(
     stub: Stub, agent: str, problem: str, failure: FenceFailure
 ) -> None:
     stub.behave(f'print("ERROR: {problem}", file=sys.stderr); sys.exit(1)')

@@ -25,7 +25,7 @@ QEMU = (
         ("cannot acquire state change lock (held by monitor=x)", LibvirtRefusedError),
     ],
 )
-async def test_refusal_tells_whether_a_disk_is_in_use(
+async def test_refusal_shows_whether_a_disk_is_in_use(
     text: str, kind: type[LibvirtRefusedError]
 ) -> None:
     async def refused() -> None:

@@ -56,7 +56,7 @@ def test_lease_that_becomes_known_is_compared_from_then_on() -> None:
     assert renewed.disproved
 
 
-def test_another_assertion_is_recorded_anew() -> None:
+def test_another_assertion_replaces_the_record() -> None:
     wrong = replace(SEEN, disproved=True)
     found = recorded(wrong, f"{ASSERTED_DEAD}=b2", FIRST, NOW)
     assert found == replace(SEEN, by=f"{ASSERTED_DEAD}=b2")

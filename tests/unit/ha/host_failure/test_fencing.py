@@ -510,7 +510,7 @@ def test_second_way_goes_with_the_proof_that_it_has_confirmed() -> None:
     assert again.confirmedBy is None
 
 
-def test_record_of_a_host_that_lives_begins_anew() -> None:
+def test_record_of_a_host_that_lives_begins_again() -> None:
     lives = overtaken(PROVEN, ("Ready",), NOW)
     assert lives.poweredSince is None
     assert lives.startedAt == NOW + timedelta(seconds=1), "no report is about it yet"

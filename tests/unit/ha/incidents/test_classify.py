@@ -390,7 +390,7 @@ def test_instances_that_a_storage_has_paused_are_resumed_however_late_it_is_back
 
 
 @pytest.mark.parametrize(("seconds", "resumes"), [(29, 3), (31, 0)])
-def test_resumes_count_anew_for_one_that_has_run_well_in_between(
+def test_resumes_count_from_zero_for_one_that_has_run_well_in_between(
     seconds: int, resumes: int
 ) -> None:
     story = running()

@@ -135,7 +135,7 @@ async def test_agent_whose_lease_is_renewed_reads_nothing_and_waits_for_its_watc
     assert (site.api.asked, site.guests) == (0, 1)
 
 
-async def test_api_that_is_away_is_asked_once_in_a_second_at_most() -> None:
+async def test_api_that_is_away_gets_one_request_a_second_at_most() -> None:
     site = Site()
     with pytest.raises(TimeoutError):
         await site.runs(CUT)
@@ -153,7 +153,7 @@ async def test_readings_of_an_api_that_stays_away_become_rarer() -> None:
     assert site.api.asked - before < 500
 
 
-async def test_watch_is_begun_anew_after_one_lost_reading() -> None:
+async def test_watch_begins_again_after_one_lost_reading() -> None:
     site = Site(Away(back=12.5))
     with pytest.raises(TimeoutError):
         await site.runs(12.5 + LATEST)

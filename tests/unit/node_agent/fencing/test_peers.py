@@ -102,7 +102,7 @@ async def test_host_of_which_no_program_answers_counts_as_silent() -> None:
     assert "one: Connection refused" in down.evidence
 
 
-async def test_request_is_probed_once_and_a_new_one_anew() -> None:
+async def test_request_is_probed_once_and_a_new_one_again() -> None:
     async with running() as world:
         world.alive.add(ADDRESS)
         for question in ("q1", "q1", "q2"):

@@ -136,7 +136,7 @@ async def test_a_host_that_is_cut_off_ends_its_guests_after_the_window() -> None
         assert (stopped.bootID, stopped.startedAt, stopped.count) == ("b1", None, 1)
 
 
-async def test_a_sign_within_the_window_starts_it_anew() -> None:
+async def test_a_sign_within_the_window_starts_it_again() -> None:
     async with watched() as site:
         await asyncio.sleep(60)
         site.cut("api", "witness", "storage")

@@ -91,7 +91,7 @@ async def test_incident_stays_one_while_the_storage_hangs() -> None:
     assert case.due == case.last_seen + timedelta(minutes=2)
 
 
-async def test_storage_that_hangs_has_one_read_and_is_read_anew_once_it_answers() -> None:
+async def test_storage_that_hangs_has_one_read_and_is_read_again_once_it_answers() -> None:
     looking = Looking(Hanging())
     others = (Disk("vda", path="/pool/b.raw"),)
     for disks in (DISKS, others):

@@ -13,7 +13,7 @@ from hypercobalt.operator.eviction.model.tracks import Begun, Recorded, Track
 from hypercobalt.operator.eviction.planning.target_limits import EndedMove
 
 
-def test_patience_starts_anew_each_time_instances_linger() -> None:
+def test_patience_starts_again_each_time_instances_linger() -> None:
     memory = Memory("uid")
     assert not memory.counted(1, lingering=False)
     assert not memory.lingered

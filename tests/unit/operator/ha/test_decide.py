@@ -690,7 +690,7 @@ BOTH = FenceSetup(Means("bmc", 60 * S), Means("san", 60 * S))
 
 
 @pytest.mark.parametrize("host", [HOST, EMPTY], ids=["evacuated", "evacuated wholly"])
-def test_host_that_reaches_its_storage_again_is_cut_off_anew_at_once(host: Host) -> None:
+def test_host_that_reaches_its_storage_again_is_cut_off_at_once(host: Host) -> None:
     """Also once no instance is left there: its guests may run on, and would write."""
     plan = planned(fenced(CUT), latest=UNCUT, host=host)
     assert plan.fencing is not None
@@ -741,7 +741,7 @@ def test_proof_outlives_reports_that_are_no_sign_of_life() -> None:
         assert planned(fenced(DOWN), **changes).fencing == DOWN
 
 
-def test_host_that_is_silent_after_a_sign_of_life_is_fenced_anew() -> None:
+def test_host_that_is_silent_after_a_sign_of_life_is_fenced_again() -> None:
     plan = planned(fenced(LIVES))
     assert plan.fencing is not None
     assert (plan.fencing.phase, plan.fencing.attempts) == (FencingPhase.ATTEMPTING, 2)
@@ -1114,7 +1114,7 @@ def test_assertion_that_does_not_count_is_named() -> None:
     assert plan.blocked[1].startswith("asserted, but bmc reads on; ")
 
 
-def test_report_of_an_agent_that_became_silent_is_requested_anew() -> None:
+def test_report_of_an_agent_that_became_silent_is_requested_again() -> None:
     lives = with_fields(LIVES, startedAt=NOW)
     silent = Latest("b1", "12:00", agent=False)
     again = planned(fenced(lives), latest=silent, stopped="ended").fencing

@@ -56,7 +56,7 @@ def test_peer_whose_answer_does_not_count_is_named_on_both_hosts_once_for_a_ques
     assert events.text == "kvm-b alone reports that kvm-a answers: text 0"
 
 
-def test_host_that_is_asked_about_for_long_gets_few_events_in_the_words_of_another() -> None:
+def test_host_that_is_queried_about_for_long_gets_few_events_in_the_words_of_another() -> None:
     unconfirmed, events = reports()
     for number in range(3 * MOST_NOTED):
         unconfirmed.report(asked(number))

@@ -116,7 +116,7 @@ def test_controller_is_not_connected_without_proof_of_every_leg(facts: Facts) ->
     assert shown_connected(facts) is None
 
 
-def test_connection_that_ovn_controller_makes_anew_keeps_connected_for_its_grace() -> None:
+def test_connection_that_ovn_controller_makes_again_keeps_connected_for_its_grace() -> None:
     well = judge(healthy(), {}, now=NOW, monotonic=0.0)
     facts = healthy(openflow_peers=Reading(0))
     judged = judge(facts, well.ledger, now=NOW, monotonic=0.0, before=well.conditions)

@@ -72,7 +72,7 @@ def test_one_look_is_not_enough_however_long_ago_the_last_was() -> None:
     assert objects(look(look({}, at=0), one, at=600)) == []
 
 
-def test_finding_that_comes_and_goes_starts_anew() -> None:
+def test_finding_that_comes_and_goes_starts_again() -> None:
     one = finding(grace=MINUTE)
     ledger = look(look(look({}, one, at=0), at=30), one, at=31)
     assert objects(look(ledger, one, at=61)) == []

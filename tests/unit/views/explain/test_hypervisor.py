@@ -479,7 +479,7 @@ UNREACHABLE = of("NodeUnreachable", condition("Fenced", "True", "Proven", "proof
 UNREACHABLE = replace(UNREACHABLE, status=replace(UNREACHABLE.status, unhealthySince=NOW))
 
 
-def test_host_that_answers_while_an_attempt_may_act_is_not_said_to_be_fenced() -> None:
+def test_host_that_answers_while_an_attempt_may_act_is_not_shown_as_fenced() -> None:
     due = Recovery("Fencing", LATER + timedelta(seconds=42))
     status = replace(UNREACHABLE.status, recovery=due, unhealthySince=None)
     text = explained(replace(UNREACHABLE, status=status)).waiting[0].message

@@ -482,7 +482,7 @@ def test_evacuation_whose_targets_die_one_after_the_other_is_given_up() -> None:
     assert "given up after 12 attempts" in found.message
 
 
-def test_evacuation_to_a_dead_target_that_nova_shows_in_error_is_begun_anew() -> None:
+def test_evacuation_to_a_dead_target_that_nova_shows_in_error_begins_again() -> None:
     of = server(status="ERROR")
     found = assessed(seen(of, evacuation("running"), sightings=DEAD)).state
     assert isinstance(found, Ready)

@@ -124,7 +124,7 @@ def test_only_comparable_moves_under_the_present_limit_count(
     assert limit_of(bearing, POLICY, bearing.seen_at) == limit
 
 
-def test_target_without_moves_begins_anew_after_a_time() -> None:
+def test_target_without_moves_begins_again_after_a_time() -> None:
     assert limit_of(RISEN, POLICY, RISEN.seen_at + KEPT) == 4
     assert limit_of(RISEN, POLICY, RISEN.seen_at + KEPT + 1) == LOWEST
     last = RISEN.seen_at + KEPT

@@ -63,7 +63,7 @@ PROVEN = FenceDeviceIdentity(device="bmc", systemUUID=UUID, proven=True)
         ),
     ],
 )
-def test_one_wrong_device_refuses_the_host_and_one_that_does_not_tell_is_shown(
+def test_one_wrong_device_refuses_the_host_and_one_without_a_uuid_is_shown(
     identity: Identity,
     verdicts: list[Verdict],
     state: str,
@@ -82,7 +82,7 @@ def test_one_wrong_device_refuses_the_host_and_one_that_does_not_tell_is_shown(
         assert result.records == (PROVEN,)
 
 
-def test_devices_are_looked_at_when_a_host_reports_another_uuid_or_is_bound_anew() -> None:
+def test_devices_are_looked_at_when_a_host_reports_another_uuid_or_is_bound_again() -> None:
     known = node(reports("Ready"))
     info = NodeSystemInfo(systemUUID=UUID, bootID="other")
     booted = replace(known, status=replace(known.status, nodeInfo=NodeSystemInfo(bootID="b")))

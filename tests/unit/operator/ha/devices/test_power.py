@@ -101,7 +101,7 @@ async def test_power_is_read_again_before_more_is_begun() -> None:
     assert await dead.after(16) is Power.OFF
 
 
-async def test_new_proof_counts_anew() -> None:
+async def test_new_proof_counts_from_its_own_time() -> None:
     dead = site()
     dead.device.state = PowerState.ON
     assert await dead.after(60) is Power.ON

@@ -139,7 +139,7 @@ def answers(peers: Peers) -> dict[str, bool]:
     return {one.peer: one.reached for one in question.answers}
 
 
-async def test_only_peers_that_were_asked_count_and_only_for_this_question() -> None:
+async def test_only_peers_that_were_queried_count_and_only_for_this_question() -> None:
     fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"), peer("kvm-e"))
     fleet.found["kvm-e"] = replace(fleet.found["kvm-e"], status=HypervisorStatus())
     peers, asked = await asked_about(fleet)
@@ -208,7 +208,7 @@ async def test_peer_in_doubt_is_not_counted(doubt: Callable[[Hypervisor], Hyperv
     assert "kvm-b" not in question.peers
 
 
-async def test_host_that_peers_are_asked_about_is_no_peer() -> None:
+async def test_host_that_peers_are_queried_about_is_no_peer() -> None:
     fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
     peers, asked = await asked_about(fleet)
     says(fleet, "kvm-b", asked=asked)

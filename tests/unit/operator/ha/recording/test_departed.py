@@ -76,7 +76,7 @@ def test_status_has_what_is_left_and_what_that_takes() -> None:
     assert empty.allocation["memory"] == Quantity("0")
 
 
-def test_cells_of_an_empty_host_are_given_to_nobody() -> None:
+def test_cells_of_an_empty_host_have_nothing_allocated() -> None:
     """What is left of a host is on cells that only its agent knew: they stay as it reported."""
     given = {"cpu": Quantity("6"), "hugepages-1Gi": Quantity("2")}
     cells = (Cell(0, given, {"cpu": Quantity("8")}), Cell(1, given))

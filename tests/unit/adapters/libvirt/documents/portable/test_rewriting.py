@@ -238,7 +238,7 @@ def test_log_that_is_not_the_domains_own_is_dropped_and_named() -> None:
 
 
 @pytest.mark.parametrize("append", ["", " append='off'", " append='on'"])
-def test_log_is_appended_to_whatever_the_definition_says(append: str) -> None:
+def test_log_is_appended_to_whatever_the_definition_has(append: str) -> None:
     """Without that, root's virtlogd empties the file as the domain starts."""
     serial = f"<serial type='pty'><log file='/shared/vm-a.log'{append}/></serial>"
     assert '<log file="/shared/vm-a.log" append="on"/>' in write(document(serial))
