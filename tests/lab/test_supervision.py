@@ -102,7 +102,7 @@ async def status_shows(data: Path, pattern: str, within: float = 5) -> str:
 async def test_process_that_is_killed_runs_again(data: Path, role: str) -> None:
     lab = Lab.find(data)
     await runs_anew(lab, role, kill(lab, role), RESTART)
-    how = "(killed by SIGKILL|the kernel does not tell how)"  # Linux 6.15 is the first to tell
+    how = "(killed by SIGKILL|the kernel does not report how)"  # Linux 6.15 is the first that does
     shown = await status_shows(data, f"Process {role} was restarted 1 time; it ended at .*: {how}")
     assert f"{role} does not run" not in shown
     log = (lab.layout.log / "supervisor.log").read_text()

@@ -43,7 +43,7 @@ class TokenReviewStatus(Struct, frozen=True):
 
 
 class TokenReview(Object, frozen=True):
-    """Asks the API server whose token this is."""
+    """Request to the API server: whose a token is."""
 
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "authentication.k8s.io", "v1", "TokenReview", "tokenreviews", "Cluster"
@@ -58,7 +58,7 @@ class SelfSubjectReviewStatus(Struct, frozen=True):
 
 
 class SelfSubjectReview(Object, frozen=True):
-    """Asks the API server who the caller is."""
+    """Request to the API server: who the caller is."""
 
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", "Cluster"

@@ -1,4 +1,4 @@
-"""Sealing: bytes that everybody may store and only the operator can read.
+"""Sealing: bytes that any client may store and only the operator can read.
 
 An agent seals with the public key that its Hypervisor names, the operator opens with the private
 one. HPKE (RFC 9180) in base mode: X25519, HKDF-SHA256, ChaCha20-Poly1305, with a new ephemeral key

@@ -1,10 +1,10 @@
 """How many bytes of the stored objects each user may have caused.
 
 A write counts by what it adds to its object, for whom it was made, until the object shrinks or
-goes. So nobody pays for what another one wrote into the same object, and what a captured host can
+goes. So no user pays for what another one wrote into the same object, and what a captured host can
 store is bounded: its agents' accounts are a user for each Node. Writes that add nothing, such as
 renewals of a Lease, are never refused, nor are deletes, nor administrators. What was stored before
-the server started counts for nobody.
+the server started counts for no user.
 
 Decision: docs/decisions/0051-connections-and-stored-bytes.md.
 """

@@ -248,7 +248,7 @@ async def _live(console: Console, lab: Lab, informer: Informer[Hypervisor]) -> N
 
 
 class _Wake:
-    """Says that anything has changed."""
+    """Sets an event when anything has changed."""
 
     def __init__(self, event: asyncio.Event) -> None:
         self._event = event

@@ -34,7 +34,7 @@ class Output(io.FileIO):
         """Write what goes.
 
         Raises:
-            OutputError: it cannot be written; what follows is dropped, so that nobody fails again.
+            OutputError: it cannot be written; what follows is dropped: no later write fails.
             BrokenPipeError: the reader has exited.
         """
         try:

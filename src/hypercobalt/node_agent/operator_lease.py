@@ -32,7 +32,7 @@ _STALE: Final = "; conditions that it writes may be out of date"
 
 
 def judge(spec: LeaseSpec, unchanged: timedelta | None) -> ConditionReport | None:
-    """The state of the operator; None while it cannot be told.
+    """The state of the operator; None while it is unknown.
 
     Args:
         spec: of its Lease.

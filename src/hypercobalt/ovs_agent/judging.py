@@ -47,7 +47,7 @@ class Judge:
     Args:
         counters: how often counters are shown when nothing else changes.
         read_at: when the last answer of each probe was begun; it follows the observer.
-        doubt: is told the probes that unconfirmed findings rest on.
+        doubt: called with the probes that unconfirmed findings rest on.
 
     Attributes:
         latest: the last judgement; None before the first.

@@ -1,6 +1,6 @@
 """Whether two devices are one: the same connection, and the same outlet behind it. Pure.
 
-Compared are spellings, so one address by two names is not seen here; the UUID of the system tells
+Compared are spellings, so one address by two names is not seen here; the UUID of the system shows
 that (`identity`). What only one of the two names, an outlet or a port, may be the other's as well:
 in doubt they are one.
 """

@@ -1,4 +1,4 @@
-"""Stored objects in the version of a kind that a client asked for."""
+"""Stored objects in the version of a kind that a client requests."""
 
 from __future__ import annotations
 

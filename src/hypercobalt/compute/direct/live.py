@@ -36,7 +36,7 @@ _LOOK_AGAIN: Final = 1.0
 """Seconds between two reads: the connections to the hosts carry no events."""
 
 _ENDED: Final = frozenset({ShutoffReason.SHUTDOWN, ShutoffReason.DESTROYED})
-"""Ends that somebody has ordered on the source. A crash may be that of a source daemon which was
+"""Ends that were ordered on the source. A crash may be that of a source daemon which was
 stopped in the last step of a migration."""
 
 _WORDS: Final = {

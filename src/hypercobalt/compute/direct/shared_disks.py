@@ -2,8 +2,8 @@
 
 So no copy is ever written over the file it is made from. Nova's libvirt driver does the same.
 
-Paths come from definitions, which are hostile input: a host is asked only about directories below
-the site's roots. libvirt opens every file of a directory that it is asked about, with all effects
+Paths come from definitions, which are hostile input: a host is queried only about directories below
+the site's roots. libvirt opens every file of a directory that it is queried about, with all effects
 of that in `/dev`. The mark counts only under the name from the host's Hypervisor: another host's
 mark, which every host sees on shared storage, proves nothing.
 """
@@ -41,7 +41,7 @@ class Sharing:
 
     Args:
         stored: the marks that the hosts' agents have left in the directories of their disks.
-        roots: directories below which a host may be asked about files.
+        roots: directories below which a host may be queried about files.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class MoveTasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("move_failed", server=move.server, exc_info=error)
-            # Nobody follows it any more: the next attempt finds what is where, as after a crash.
+            # No task follows it any more: the next attempt finds what is where, as after a crash.
             fault = f"fault of the operator ({type(error).__name__}); see its log"
             self._site.record(move, "error", fault)
 

@@ -1,6 +1,6 @@
 """Pace at which traits are created for one resource provider: Placement keeps each for good.
 
-Which traits a host has is what its Node says, and a Node is written by its kubelet too. A host in
+The traits of a host are those of its Node, and a Node is written by its kubelet too. A host in
 earnest needs a few new names in its life; one that names new ones again and again would fill
 Placement's table. So a provider has as many as a host can have at once, and then one an hour.
 Traits that exist cost nothing. None is deleted again: a flavor that forbids a trait which Placement

@@ -45,7 +45,7 @@ class Pace:
 
     Args:
         pause: wait after a failed attempt, multiplied by the number of attempts.
-        longest: upper bound of that wait, and the wait after a refusal that nobody has mended.
+        longest: upper bound of that wait, and the wait after a refusal whose cause stays.
     """
 
     pause: timedelta = timedelta(seconds=15)

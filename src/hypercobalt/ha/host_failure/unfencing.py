@@ -35,7 +35,7 @@ class Held:
     """The host stays cut off from its storage.
 
     Args:
-        why: for people; "" while nobody has to act since the host is not in order yet.
+        why: for people; "" while no action is needed since the host is not in order yet.
     """
 
     why: str

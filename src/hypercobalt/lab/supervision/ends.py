@@ -1,7 +1,7 @@
 """How a process ended that is no child of ours, from the pidfd that was opened while it lived.
 
 Source: Linux 6.15, include/uapi/linux/pidfd.h, PIDFD_GET_INFO with PIDFD_INFO_EXIT: the exit status
-of a process that its parent has reaped. An earlier kernel does not tell it.
+of a process that its parent has reaped. An earlier kernel does not report it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def how(pidfd: int) -> str | None:
     try:
         fcntl.ioctl(pidfd, _GET_INFO, info)
     except OSError:
-        return "the kernel does not tell how"
+        return "the kernel does not report how"
     mask, *_, status = _INFO.unpack(info)
     return describe(status) if mask & _EXIT else None

@@ -175,7 +175,7 @@ def _is_about(eviction: Eviction, recovery: Recovery) -> bool:
 
 
 def other_name(taken: str) -> str:
-    """Another name of the form that an agent may give: nobody can reckon it."""
+    """Another name of the form that an agent may give, which cannot be predicted."""
     return f"{taken.rpartition('-')[0]}-{secrets.token_hex(5)}"
 
 

@@ -30,7 +30,7 @@ _MOST: Final = 256
 async def of_servers(
     kube: Kube, namespace: str, servers: Sequence[str]
 ) -> dict[str, list[Migration]]:
-    """Return the Migrations of each server, without what no rule asks for.
+    """Return the Migrations of each server, without what no rule needs.
 
     Args:
         kube: to read with.

@@ -40,8 +40,8 @@ BY_REQUESTER: Final = "requester"
 """Index of CertificateRequests by `requester_node`."""
 
 _REFUSED: Final = (
-    "A CertificateRequest for another key than this host's was denied: the host was installed "
-    "anew, or somebody else has the token of its agent; see docs/host.md, A host keeps its key"
+    "A CertificateRequest for another key than this host's was denied: the host was "
+    "reinstalled, or its agent's token is used elsewhere; see docs/host.md, A host keeps its key"
 )
 _NODE: Final = "authentication.kubernetes.io/node-name"
 
@@ -112,7 +112,7 @@ def key_refusal(host: str, key: str, recorded: str) -> str:
     if recorded in (key, ANY_KEY):
         return ""
     return (
-        f"its key {key} is not the one of {host}, {recorded[:64]}; if the host was installed anew, "
+        f"its key {key} is not the one of {host}, {recorded[:64]}; if the host was reinstalled, "
         "compare the key on its machine (docs/host.md, A host keeps its key), and "
         f"`kubectl annotate hypervisor {host} {KEY}={key} --overwrite`"
     )

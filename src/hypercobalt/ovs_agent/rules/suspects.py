@@ -1,7 +1,7 @@
 """Which ports a suspicion is about, so that a packet of theirs is traced. Pure.
 
 A suspicion is less than a finding: flows that were seen once, or a port whose packets no flow
-counts. Its trace is there when it is confirmed, and tells whether flows are the cause. A trace
+counts. Its trace is there when it is confirmed, and shows whether flows are the cause. A trace
 occupies the thread that forwards, so few are made.
 """
 

@@ -50,7 +50,7 @@ class Reporters:
     unreadable: tuple[str, ...] = ()
 
     def sightings(self, node: str, now: datetime) -> tuple[ReporterSighting, ...]:
-        """Everybody, whether seen or not.
+        """Return one sighting of each reporter, seen or not.
 
         Args:
             node: name of the host.

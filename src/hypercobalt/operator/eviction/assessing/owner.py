@@ -79,7 +79,7 @@ def planned(actions: Iterable[ServerAction], incident: datetime, within: timedel
 
 
 def is_ended(actions: Iterable[ServerAction]) -> bool:
-    """Whether the newest request says that an instance should not run.
+    """Whether the newest request is one after which an instance does not run.
 
     Args:
         actions: newest first; one that neither stops nor starts a guest (`lock`, `resize`, a move

@@ -38,7 +38,7 @@ class Looks:
 
         Args:
             hosts: of the compute service.
-            listed: the host, by a listing. One that was declared down is not asked itself, so that
+            listed: the host, by a listing. One that was declared down is not queried, so that
                 it is always looked at.
             boot: boot that it reported last: the silence of one boot proves nothing about the next.
         """

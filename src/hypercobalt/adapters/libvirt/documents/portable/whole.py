@@ -15,7 +15,7 @@ def check(root: Element) -> None:
     """Check a definition that fits the table.
 
     Raises:
-        NotPortableError: it takes more than it says, or lacks an element.
+        NotPortableError: it takes more than it declares, or lacks an element.
     """
     for tag in ("name", "uuid", "memory"):
         if root.first(tag) is None:
