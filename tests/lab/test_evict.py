@@ -119,9 +119,10 @@ async def test_an_operator_that_is_killed_loses_and_doubles_nothing(
     site: Site, point: Callable[[Site], Awaitable[bool]]
 ) -> None:
     await site.vms.add(
-        Request(name="a", host="kvm-1", disk="local"), Request(name="b", host="kvm-1")
+        Request(name="a", host="kvm-1", disk="local"),
+        Request(name="b", host="kvm-1", kind="boot", disk="shared"),
     )
-    await site.vms.stop("b")
+    await site.vms.host("kvm-1").run("virsh", "destroy", "b")
     written = await site.vms.order("a", "write-disk 4")
     await site.make_slow("a")
 
@@ -172,7 +173,7 @@ async def test_an_old_eviction_of_a_host_does_not_let_its_shutdown_take_the_gues
     spec = EvictionSpec(hypervisor="kvm-1", reason="weeks ago", trigger="Manual")
     await site.kube.create(Eviction(metadata=ObjectMeta(name="kvm-1"), spec=spec))
     await until(lambda: _has_ended(site))
-    await site.vms.add(Request(name="a", host="kvm-1"))
+    await site.vms.add(Request(name="a", host="kvm-1", kind="boot", disk="shared"))
     await until(lambda: _is_reported(site))
     await until(lambda: _is_held(site))
 
