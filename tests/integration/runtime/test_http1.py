@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -169,6 +171,23 @@ async def test_server_that_is_not_there_is_a_connect_error() -> None:
 
 
 EVENTS = 40
+
+
+async def test_request_that_is_cancelled_at_any_step_leaves_no_socket_open() -> None:
+    async with serving(*([PLAIN] * 50)) as (server, pool):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for steps in range(50):
+                asked = asyncio.create_task(get(server, pool, Connection="close"))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)
+                await pool.aclose()
+            await asyncio.sleep(0)  # transports close their sockets with the next turn
+            gc.collect()
+    assert [str(one.message) for one in seen] == []
+    assert server.connections > 0, "none was cancelled while it connected"
 
 
 async def test_chunks_that_arrive_within_a_moment_are_read_together() -> None:

@@ -22,6 +22,7 @@ from typing import Final
 import httpx2
 
 from hypercobalt.errors import words
+from hypercobalt.runtime.client.connecting import connected
 from hypercobalt.runtime.client.responses import PIECE, Head, ResponseBody, read_head
 
 KEPT_SECONDS: Final = 60.0
@@ -32,7 +33,6 @@ GATHER: Final = "gather"
 
 SocketOption = tuple[int, int, int]
 
-_OTHER_ADDRESS: Final = 0.25  # seconds until the next address of a name is tried as well
 _PORTS: Final = {"http": 80, "https": 443}
 _INTERIM, _FIRST_FINAL = 100, 200
 
@@ -94,12 +94,10 @@ class Http1(httpx2.AsyncBaseTransport):
         with _errors(httpx2.ConnectTimeout, httpx2.ConnectError):
             async with asyncio.timeout(extensions["timeout"]["connect"]):
                 reader, writer = await asyncio.open_connection(
-                    url.host,
-                    url.port or _PORTS[url.scheme],
+                    sock=await connected(url.host, url.port or _PORTS[url.scheme]),
                     limit=PIECE,
                     ssl=self._context,
                     server_hostname=name if self._context else None,
-                    happy_eyeballs_delay=_OTHER_ADDRESS,
                 )
         for option in self._options:
             writer.get_extra_info("socket").setsockopt(*option)
