@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 
 from hypercobalt.api.conditions import is_false
 from hypercobalt.api.hypervisor import Hypervisor, is_evicted
@@ -19,6 +20,7 @@ from hypercobalt.lab.host import Host
 
 _GUESTS = 6  # some are on their way when the first has a QEMU elsewhere
 _AWAY = 30.0  # seconds
+_FULL = 64  # MiB of memory, which take a minute at 1 MiB/s
 
 
 async def crash_while_moving(stage: Stage) -> None:
@@ -99,9 +101,13 @@ async def libvirtd_dies(stage: Stage) -> None:
 
 
 async def incoming_move(stage: Stage) -> None:
-    """A guest that rewrites its memory does not arrive before its migration is given more speed."""
-    (vm,) = await stage.vms("kvm-2", program="dirty-memory")
+    """A guest whose memory is full does not arrive before its migration is given more speed.
+
+    That the guest rewrites its memory would not do: where it gets no CPU, it does so too slowly.
+    """
+    (vm,) = await stage.vms("kvm-2", program="dirty-memory", memory_mib=_FULL)
     speed, source = ("virsh", "migrate-setspeed", vm), stage.host("kvm-2")
+    await stage.until(f"{vm} has filled its memory", partial(_writes, source, vm), within=60)
     async with asyncio.TaskGroup() as group:
         group.create_task(stage.fleet.move(vm, "kvm-1", mib_per_second=1), name="move")
 
@@ -119,6 +125,14 @@ async def incoming_move(stage: Stage) -> None:
         await stage.do("the migration gets all bandwidth", source.run(*speed, "10000"))
     await stage.becomes("kvm-1", "empty", lambda host: host.status.evicted, within=90)
     await stage.runs([vm], within=1, elsewhere="kvm-1")
+
+
+async def _writes(host: Host, vm: str) -> bool:
+    """Whether a guest writes to its memory, as `dirty-memory` does once that is full."""
+    await host.run("virsh", "domdirtyrate-calc", vm, "--seconds", "1")
+    await asyncio.sleep(1.1)  # there is no event when it is done
+    found = await host.run("virsh", "domstats", "--dirtyrate", vm)
+    return "calc_status=2" in found and "megabytes_per_second=0" not in found
 
 
 def _waits_for_move(hypervisor: Hypervisor) -> bool:

@@ -137,6 +137,7 @@ class Stage:
         error_policy: ErrorPolicy = "stop",
         *,
         readonly: bool = False,
+        memory_mib: int | None = None,
     ) -> tuple[str, ...]:
         """Start guests with shared disks on a host; their names."""
         names = [f"{host}-{program}-{number}" for number in range(1, count + 1)]
@@ -150,6 +151,7 @@ class Stage:
                 network=False,
                 error_policy=error_policy,
                 readonly=readonly,
+                memory_mib=memory_mib,
             )
             for name in names
         ]

@@ -39,7 +39,7 @@ _LARGEST_WORD = 0xFFFF
 _WRITE_TICKS = round(_TICKS_PER_SECOND / 2)
 """Between two writes: of 32 KiB, or of a record by `ledger`."""
 _PAGES_A_TICK = round(4 * _MIB / _PAGE / _TICKS_PER_SECOND)
-"""What `dirty-memory` dirties: 4 MiB a second."""
+"""What `dirty-memory` dirties, 4 MiB a second, once it has written to all of its memory."""
 
 # Where things lie in the sector; add 0x7c00 for the address.
 _HANDLER, _DISK_PACKET, _GDT_POINTER, _IDT_POINTER, _TEXT, _GDT, _SIGNATURE = (
@@ -229,6 +229,8 @@ _DIRTY_MEMORY = """
     bc 00 7c 00 00        mov esp,0x7c00
     fb                    sti
     bf 00 00 10 00        mov edi,0x100000
+    b9 {all_pages}        mov ecx,all_pages
+    eb 05                 jmp page
     b9 {pages}      tick: mov ecx,pages
     ff 07           page: inc dword [edi]
     81 c7 00 10 00 00     add edi,0x1000
@@ -292,6 +294,7 @@ def image(
     listing = _LISTINGS[program].format(
         ticks=_little("<H", _WRITE_TICKS),
         pages=_little("<I", _PAGES_A_TICK),
+        all_pages=_little("<I", max(0, end - _MIB) // _PAGE),
         end=_little("<I", end),
     )
     code = _code(_PRINT_AND_WAIT.format(ticks=_little("<H", ticks)) + listing + _IDLE)
