@@ -18,6 +18,9 @@ class HeldDefinitions:
     def __init__(self) -> None:
         self._held: dict[str, tuple[str, DomainDefinition]] = {}  # by UUID: a domain is on one host
         self._changes = 0
+        self.marked = set[tuple[str, str]]()
+        """Directories in which hosts' marks were left, by the hosts' marks: to look for one makes
+        libvirt read a whole directory."""
 
     def hold(self, uuid: str, host: str, definition: DomainDefinition) -> None:
         """Hold the definition of a domain that is on a host now."""

@@ -61,13 +61,17 @@ class Holding:
     async def _leave_marks(self) -> None:
         """Leave the target's mark in the directories of the disks, as its agent does later."""
         mark, daemon = mark_of(self._target), self._site.daemon(self._target)
+        marked = self._site.witnesses.held.marked
         written = [disk for disk in files(self._domain) if not disk.readonly]
-        for directory in sorted({posixpath.dirname(disk.path) for disk in written}):
+        directories = {(mark, posixpath.dirname(disk.path)) for disk in written}
+        for _, directory in sorted(directories - marked):
             try:
                 if not await daemon.has_file(directory, mark):
                     await daemon.mark(directory, mark)
             except LibvirtError as error:
                 log.warning("mark_not_written", directory=directory, error=str(error))
+            else:
+                marked.add((mark, directory))
 
     def arrived(self) -> None:
         """Hold the definition: the source has none any more, or is about to forget it."""
