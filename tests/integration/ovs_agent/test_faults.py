@@ -453,6 +453,25 @@ async def test_port_without_a_logical_port_and_a_second_of_one_name(central: Cen
     assert ("DuplicateIfaceID", "lp1") in codes(found)
 
 
+@pytest.mark.usefixtures("impatient")
+async def test_port_of_neutron_s_metadata_agent_is_no_issue(central: Central) -> None:
+    """A localport is on every chassis, so ovn-controller neither claims it nor marks it."""
+    daemons = central.daemons
+    central.nbctl("ls-add", "net", "--", "lsp-add", "net", "meta", "--", "lsp-add", "net", "lp1")
+    central.nbctl("lsp-set-type", "meta", "localport")
+    for name, port in (("tap0", "meta"), ("tap1", "lp1"), ("tap2", "nowhere")):
+        daemons.vsctl(
+            *("add-port", "br-int", name, "--", "set", "interface", name, "type=internal"),
+            f"external_ids:iface-id={port}",
+        )
+    async with judged(daemons) as watched:
+        left_over = ("OrphanPortNoBinding", "tap2")
+        found = await watched.until(lambda one: left_over in codes(one))
+        assert codes(found) == [left_over]
+        assert daemons.vsctl("get", "interface", "tap1", "external_ids:ovn-installed")
+        assert "ovn-installed" not in daemons.vsctl("get", "interface", "tap0", "external_ids")
+
+
 INSTANCE = "0f2c1a5e-0000-4000-8000-000000000001"
 
 

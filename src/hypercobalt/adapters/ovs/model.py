@@ -293,11 +293,14 @@ class LocalBinding:
         iface_id: of the interface, which is the logical port's name.
         interface: name of the interface.
         ports: number of logical ports bound; 0 when none has this name.
+        is_localport: the logical port is on every chassis, such as that of Neutron's metadata
+            agent; none claims it.
     """
 
     iface_id: str
     interface: str
     ports: int
+    is_localport: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class _Check:
         self._dead, self._traces = silently_dead(facts.samples), facts.traces
         alive = facts.ovn_controller.proven is not None and settings.is_configured
         bindings = facts.bindings.proven if alive else None
-        self._bindings = None if bindings is None else {one.iface_id: one.ports for one in bindings}
+        self._bindings = None if bindings is None else {one.iface_id: one for one in bindings}
         bridge = bridge_named(database, settings.bridge)
         ours = interfaces_of(database, bridge) if bridge else ()
         self._bound = {one.uuid for one in ours if one.external_ids.get("iface-id")}
@@ -153,9 +153,12 @@ class _Check:
         if row.external_ids.get("ovn-installed") == "true" or self._is_arriving(row):
             return None
         iface_id = row.external_ids["iface-id"]
-        if not self._bindings.get(iface_id, 0):
+        binding = self._bindings.get(iface_id)
+        if binding is None or not binding.ports:
             message = f"Port {row.name} is left over: OVN has no logical port {iface_id}"
             return _finding(Code.ORPHAN_PORT_NO_BINDING, row, message)
+        if binding.is_localport:
+            return None  # ovn-controller marks only what it claims
         message = (
             f"Port {row.name} has no flows: OVN has not installed logical port {iface_id}; "
             "check which chassis it is bound to (requested-chassis)"

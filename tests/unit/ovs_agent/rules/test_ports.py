@@ -123,6 +123,13 @@ CASES = {
         port(tap(external_ids=NOT_INSTALLED), bindings=BOUND),
         [("PortNotInstalled", "tap1")],
     ),
+    "a localport, as Neutron's metadata agent has": (
+        port(
+            tap(external_ids={"iface-id": IFACE}),
+            bindings=Reading((LocalBinding(IFACE, "tap1", 1, is_localport=True),)),
+        ),
+        [],
+    ),
     "being moved to this host": (
         port(tap(external_ids=NOT_INSTALLED), bindings=BOUND, instances={VM: False}),
         [],

@@ -16,7 +16,8 @@ _CONNECTED: Final = {"connected": True, "not connected": False}
 _PAUSED: Final = {"running": False, "paused": True}
 _BINDING: Final = re.compile(
     r"^name: \[(?P<name>[^\]]*)\], OVS interface name : \[(?P<interface>[^\]]*)\], "
-    r"num binding lports : \[(?P<ports>\d{1,20})\]$",
+    r"num binding lports : \[(?P<ports>\d{1,20})\]$"
+    r"(?P<localport>\nlocalport lport : )?",
     re.MULTILINE,
 )
 
@@ -62,7 +63,12 @@ def parse_paused(text: str) -> bool:
 def parse_local_bindings(text: str) -> tuple[LocalBinding, ...]:
     """Read the reply to `debug/dump-local-bindings`, by interface; `""` for a binding without."""
     found = (
-        LocalBinding(one["name"], one["interface"].replace("NULL", ""), int(one["ports"]))
+        LocalBinding(
+            one["name"],
+            one["interface"].replace("NULL", ""),
+            int(one["ports"]),
+            is_localport=one["localport"] is not None,
+        )
         for one in _BINDING.finditer(text)
     )
     return tuple(sorted(found, key=lambda one: (one.interface, one.iface_id)))
