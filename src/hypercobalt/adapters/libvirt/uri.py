@@ -1,5 +1,7 @@
 """Which libvirt URIs an agent can use, and whether the daemon behind one is on this machine.
 
+A daemon of a session is reached by its socket alone: whoever starts it knows where that lies.
+
 Source: libvirt's uri.html.
 """
 
@@ -65,7 +67,7 @@ def parse(uri: str) -> Address:
     except ValueError as exc:
         raise _refused("(unreadable)", str(exc)) from exc
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    if problem := _problem(parts, host) or _odd(parameters):
+    if problem := _problem(parts, host, parameters) or _odd(parameters):
         raise _refused(repr(shown), problem)
     driver, _, transport = parts.scheme.partition("+")
     name, pki = f"{driver}://{parts.path}", parameters.get("pkipath", "")
@@ -87,7 +89,7 @@ def _odd(parameters: Mapping[str, str]) -> str | None:
     return None
 
 
-def _problem(parts: SplitResult, host: str) -> str | None:
+def _problem(parts: SplitResult, host: str, parameters: Mapping[str, str]) -> str | None:
     driver, _, transport = parts.scheme.partition("+")
     if driver not in _DRIVERS:
         return f"its driver must be one of {', '.join(_DRIVERS)}"
@@ -97,6 +99,9 @@ def _problem(parts: SplitResult, host: str) -> str | None:
         return "it carries a password, which libvirt does not read: take it out"
     if host and transport not in {"tcp", "tls"}:
         return f"a host needs a transport: {driver}+tcp:// or {driver}+tls://"
+    if parts.path == "/session":
+        by_socket = driver == "qemu" and transport == "unix" and parameters.get("socket")
+        return None if by_socket else "/session needs its socket: qemu+unix:///session?socket=PATH"
     if driver != "test" and parts.path != "/system":
         return "its path is not /system, the daemon of the host"
     return None

@@ -23,6 +23,7 @@ from hypercobalt.errors import ConfigurationError
         ("ch+tcp://192.0.2.7/system", "192.0.2.7"),
         ("ch+unix:///system", ""),
         ("test:///default", ""),
+        ("qemu+unix:///session?socket=/run/user/107/libvirt/libvirt-sock", ""),
     ],
 )
 def test_daemons_of_hosts_are_accepted(uri: str, host: str) -> None:
@@ -79,7 +80,10 @@ def test_tls_and_its_certificates_are_in_the_uri() -> None:
         ("qemu+ssh://root@192.0.2.7/system", "transport 'ssh'"),
         ("qemu://192.0.2.7/system", r"qemu\+tcp://"),
         ("qemu+unix://192.0.2.7/system", "transport"),
-        ("qemu:///session", "path is not /system"),
+        ("qemu:///session", "/session needs its socket"),
+        ("qemu+unix:///session?socket=", "/session needs its socket"),
+        ("qemu+tcp://192.0.2.7/session?socket=/a", "/session needs its socket"),
+        ("ch+unix:///session?socket=/a", "/session needs its socket"),
         ("qemu+tcp://192.0.2.7", "path is not /system"),
         ("qemu+tcp://192.0.2.7:99999/system", "Port out of range"),
         ("qemu+tcp://[::1/system", "Invalid IPv6"),
