@@ -12,11 +12,12 @@ import pytest
 
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.inventory import lookup
+from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
 from hypercobalt.adapters.libvirt.rpc.errors import NotSupportedError, RemoteError
 from hypercobalt.adapters.libvirt.rpc.event_types import EventType
-from hypercobalt.adapters.libvirt.rpc.numbers import DocumentFlag, DomainStat
+from hypercobalt.adapters.libvirt.rpc.numbers import METADATA_ELEMENT, DocumentFlag, DomainStat
 from hypercobalt.adapters.libvirt.rpc.protocol import (
     AllStats,
     Capabilities,
@@ -132,6 +133,60 @@ async def test_probes_are_refused_alike(
         client.call(protocol.QEMU_AGENT_COMMAND, command),
         partial(reference.call, "agent_command", uuid, ping, 1),
     )
+
+
+async def test_a_guest_is_driven_alike(client: Client, reference: Oracle, libvirtd: Daemon) -> None:
+    def state() -> Any:  # noqa: ANN401  what libvirt answers
+        return reference.call("domain_call", uuid, "state")
+
+    uuid = reference.call("define", libvirtd.guest("a"))
+    ref = await lookup(client, uuid)
+    for drive, expected in (
+        (client.call(protocol.DOMAIN_CREATE_FLAGS, DomainFlags(ref, 1)), DomainState.PAUSED),
+        (client.call(protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
+        (client.call(protocol.DOMAIN_SUSPEND, OneDomain(ref)), DomainState.PAUSED),
+        (client.call(protocol.DOMAIN_RESET, DomainFlags(ref)), DomainState.PAUSED),
+        (client.call(protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
+        (client.call(protocol.DOMAIN_SHUTDOWN, DomainFlags(ref, 1)), DomainState.RUNNING),
+        (client.call(protocol.DOMAIN_REBOOT, DomainFlags(ref, 1)), DomainState.RUNNING),
+        (client.call(protocol.DOMAIN_DESTROY_FLAGS, DomainFlags(ref, 1)), DomainState.SHUTOFF),
+    ):
+        await drive
+        assert state()[0] == expected
+
+
+async def test_metadata_is_read_and_written_alike(
+    client: Client, reference: Oracle, libvirtd: Daemon
+) -> None:
+    uuid, space = reference.call("define", libvirtd.guest("a")), "http://example.org/a"
+    ref = await lookup(client, uuid)
+    ours = protocol.GetMetadata(ref, METADATA_ELEMENT, space)
+    theirs = partial(reference.call, "domain_call", uuid, "metadata", METADATA_ELEMENT, space)
+    await _refused_alike(client.call(protocol.DOMAIN_GET_METADATA, ours), theirs)
+    for step in ("define", "create"):
+        if step == "create":
+            reference.call("domain_call", uuid, step)
+        element = f"<mark><step>{step}</step></mark>"
+        put = protocol.SetMetadata(ref, METADATA_ELEMENT, element, "a", space)
+        await client.call(protocol.DOMAIN_SET_METADATA, put)
+        assert (await client.call(protocol.DOMAIN_GET_METADATA, ours)).text == theirs()
+
+
+async def test_what_drives_a_guest_is_refused_alike_while_it_is_off(
+    client: Client, reference: Oracle, libvirtd: Daemon
+) -> None:
+    uuid = reference.call("define", libvirtd.guest("a"))
+    off = DomainFlags(await lookup(client, uuid))
+    for procedure, name in (
+        (protocol.DOMAIN_RESET, "reset"),
+        (protocol.DOMAIN_REBOOT, "reboot"),
+        (protocol.DOMAIN_SHUTDOWN, "shutdownFlags"),
+        (protocol.DOMAIN_DESTROY_FLAGS, "destroyFlags"),
+    ):
+        theirs = partial(reference.call, "domain_call", uuid, name)
+        await _refused_alike(client.call(procedure, off), theirs)
+    theirs = partial(reference.call, "domain_call", uuid, "suspend")
+    await _refused_alike(client.call(protocol.DOMAIN_SUSPEND, OneDomain(off.domain)), theirs)
 
 
 async def _refused_alike(ours: Awaitable[object], theirs: Callable[[], object]) -> None:

@@ -108,13 +108,13 @@ class NotedLibvirt(FakeLibvirt):
         self._deeds.note(self.name, "undefine", uuid)
         await super().undefine(uuid)
 
-    async def boot(self, uuid: str) -> None:
+    async def boot(self, uuid: str, *, paused: bool = False) -> None:
         self._deeds.note(self.name, "boot", uuid)
-        await super().boot(uuid)
+        await super().boot(uuid, paused=paused)
 
-    async def destroy(self, uuid: str) -> None:
+    async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
         self._deeds.note(self.name, "destroy", uuid)
-        await super().destroy(uuid)
+        await super().destroy(uuid, graceful=graceful)
 
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
         self._deeds.note(self.name, "migrate", uuid, f"{options.running}{options.defined}")

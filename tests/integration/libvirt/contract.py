@@ -17,7 +17,7 @@ from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.documents.evacuated import NAMESPACE, TAG
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent, Event, EventKind
 from hypercobalt.adapters.libvirt.model import Devices, Domain, DomainState, Evacuated
-from hypercobalt.adapters.libvirt.port import Control, Libvirt, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import Control, GuestControl, Libvirt, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import (
     ControlState,
     Lifecycle,
@@ -34,7 +34,7 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 MIB = 1024**2
 
 
-class Subject(Libvirt, Control, Protocol):
+class Subject(GuestControl, Libvirt, Control, Protocol):
     """The libvirt under test."""
 
 
@@ -414,6 +414,68 @@ class QemuContract(Contract):
             await world.start(uuid)
             await listener.lifecycle(uuid, Lifecycle.STARTED)
             await world.libvirt.abort(uuid)
+
+    async def test_a_guest_starts_paused_and_is_paused_and_resumed(self, world: World) -> None:
+        async def now(uuid: str) -> tuple[DomainState, int]:
+            (found,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+            return found.state, found.reason
+
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.libvirt.boot(uuid, paused=True)
+            assert await now(uuid) == (DomainState.PAUSED, PausedReason.USER)
+            await world.libvirt.resume(uuid)
+            await listener.lifecycle(uuid, Lifecycle.RESUMED)
+            await world.libvirt.pause(uuid)
+            await listener.lifecycle(uuid, Lifecycle.SUSPENDED)
+            assert await now(uuid) == (DomainState.PAUSED, PausedReason.USER)
+
+    async def test_a_guest_that_was_reset_runs_on(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            (started,) = await listener.lifecycle(uuid, Lifecycle.STARTED)
+            await world.libvirt.reset(uuid)
+            while getattr(await listener.next(), "kind", None) is not EventKind.REBOOT:
+                pass
+            await world.libvirt.reboot(uuid)
+            (domain,) = [one for one in await world.libvirt.domains() if one.uuid == uuid]
+        assert (domain.state, domain.id) == (DomainState.RUNNING, started.domain_id)
+
+    async def test_a_guest_is_ended_by_sigterm_alone(self, world: World) -> None:
+        async with listening(world.libvirt) as listener:
+            uuid = await world.define("a")
+            await world.start(uuid)
+            await world.libvirt.destroy(uuid, graceful=True)
+            (stopped,) = await listener.lifecycle(uuid, Lifecycle.STOPPED)
+            for off in (uuid, UNKNOWN):
+                await world.libvirt.destroy(off, graceful=True)
+                await world.libvirt.shutdown(off)
+        assert stopped.detail == Stopped.DESTROYED
+
+    async def test_what_needs_a_running_guest_is_refused(self, world: World) -> None:
+        control = world.libvirt
+        async with listening(control) as listener:
+            uuid = await world.define("a")
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            for call in (control.pause, control.reset, control.reboot):
+                for off in (uuid, UNKNOWN):
+                    with pytest.raises(LibvirtRefusedError):
+                        await call(off)
+
+    async def test_metadata_is_replaced_by_its_namespace(self, world: World) -> None:
+        control, space = world.libvirt, "http://example.org/a"
+        async with listening(control) as listener:
+            uuid = await world.define("a")
+            await listener.lifecycle(uuid, Lifecycle.DEFINED)
+            assert await control.metadata(uuid, space) is None
+            assert await control.metadata(UNKNOWN, space) is None
+            for text in ("1", "2"):
+                await control.set_metadata(uuid, space, "a", f"<mark>{text}</mark>")
+                assert await control.metadata(uuid, space) == f"<mark>{text}</mark>"
+            assert await control.metadata(uuid, "http://example.org/b") is None
+            with pytest.raises(LibvirtRefusedError):
+                await control.set_metadata(UNKNOWN, space, "a", "<mark/>")
 
     async def test_files_are_put_found_and_deleted(self, world: World, tmp_path: Path) -> None:
         directory, control = str(tmp_path / "vms & more"), world.libvirt

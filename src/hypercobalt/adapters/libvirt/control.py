@@ -12,8 +12,14 @@ from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.refusals import OFF, unless
 from hypercobalt.adapters.libvirt.rpc import numbers, protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
-from hypercobalt.adapters.libvirt.rpc.numbers import DocumentFlag, ErrorCode, MigrateFlag
-from hypercobalt.adapters.libvirt.rpc.protocol import OneDomain, Procedure, Result
+from hypercobalt.adapters.libvirt.rpc.numbers import (
+    DestroyFlag,
+    DocumentFlag,
+    ErrorCode,
+    MigrateFlag,
+    StartFlag,
+)
+from hypercobalt.adapters.libvirt.rpc.protocol import DomainFlags, OneDomain, Procedure, Result
 from hypercobalt.adapters.libvirt.rpc.transport import connect
 from hypercobalt.adapters.libvirt.rpc.xdr import TypedParameter
 
@@ -64,21 +70,69 @@ async def resume(client: Client, uuid: str) -> None:
     await _call(client, protocol.DOMAIN_RESUME, uuid)
 
 
-async def destroy(client: Client, uuid: str) -> None:
+async def destroy(client: Client, uuid: str, *, graceful: bool = False) -> None:
     """End the domain's process, if there is one."""
-    await unless(OFF, _call(client, protocol.DOMAIN_DESTROY, uuid))
+    if graceful:
+        ended = _flagged(client, protocol.DOMAIN_DESTROY_FLAGS, uuid, DestroyFlag.GRACEFUL)
+    else:
+        ended = _call(client, protocol.DOMAIN_DESTROY, uuid)
+    await unless(OFF, ended)
 
 
-async def boot(client: Client, uuid: str) -> None:
+async def boot(client: Client, uuid: str, *, paused: bool = False) -> None:
     """Start the domain."""
-    await _call(client, protocol.DOMAIN_CREATE, uuid)
+    if paused:
+        await _flagged(client, protocol.DOMAIN_CREATE_FLAGS, uuid, StartFlag.PAUSED)
+    else:
+        await _call(client, protocol.DOMAIN_CREATE, uuid)
+
+
+async def pause(client: Client, uuid: str) -> None:
+    """Pause the domain."""
+    await _call(client, protocol.DOMAIN_SUSPEND, uuid)
+
+
+async def reset(client: Client, uuid: str) -> None:
+    """Reset the domain's machine, as by its button."""
+    await _flagged(client, protocol.DOMAIN_RESET, uuid)
+
+
+async def reboot(client: Client, uuid: str) -> None:
+    """Have the guest reboot, by its agent or by ACPI."""
+    await _flagged(client, protocol.DOMAIN_REBOOT, uuid)
+
+
+async def shutdown(client: Client, uuid: str) -> None:
+    """Have the guest shut down, by its agent or by ACPI; a domain that is off is no error."""
+    await unless(OFF, _flagged(client, protocol.DOMAIN_SHUTDOWN, uuid))
+
+
+async def metadata(client: Client, uuid: str, namespace: str) -> str | None:
+    """The element of a namespace in the domain's metadata; None without one, or without domain."""
+    ref = await unless({ErrorCode.NO_DOMAIN}, lookup(client, uuid))
+    if ref is None:
+        return None
+    arguments = protocol.GetMetadata(ref, numbers.METADATA_ELEMENT, namespace)
+    absent = {ErrorCode.NO_DOMAIN, ErrorCode.NO_DOMAIN_METADATA}
+    found = await unless(absent, client.call(protocol.DOMAIN_GET_METADATA, arguments))
+    return found.text if found else None
+
+
+async def set_metadata(
+    client: Client, uuid: str, namespace: str, prefix: str, element: str
+) -> None:
+    """Put an element into the domain's metadata, in place of that of the same namespace."""
+    ref = await lookup(client, uuid)
+    kind = numbers.METADATA_ELEMENT
+    arguments = protocol.SetMetadata(ref, kind, element, prefix, namespace)
+    await client.call(protocol.DOMAIN_SET_METADATA, arguments)
 
 
 async def document(client: Client, uuid: str, *, running: bool = False) -> DomainDocument:
     """The document of the domain as it is defined, or as a migration would carry it."""
     ref = await lookup(client, uuid)
     flags = _CARRIED if running else _WHOLE
-    xml = await client.call(protocol.DOMAIN_GET_XML_DESC, protocol.DomainFlags(ref, flags))
+    xml = await client.call(protocol.DOMAIN_GET_XML_DESC, DomainFlags(ref, flags))
     autostart = await client.call(protocol.DOMAIN_GET_AUTOSTART, OneDomain(ref))
     return DomainDocument(xml.text, bool(autostart.number))
 
@@ -93,7 +147,7 @@ async def define(client: Client, document: DomainDocument) -> None:
 async def undefine(client: Client, uuid: str) -> None:
     """Undefine the domain, if there is one."""
     if ref := await unless({ErrorCode.NO_DOMAIN}, lookup(client, uuid)):
-        arguments = protocol.DomainFlags(ref, numbers.KEEP_NVRAM)
+        arguments = DomainFlags(ref, numbers.KEEP_NVRAM)
         gone = client.call(protocol.DOMAIN_UNDEFINE_FLAGS, arguments)
         await unless({ErrorCode.NO_DOMAIN}, gone)
 
@@ -101,6 +155,13 @@ async def undefine(client: Client, uuid: str) -> None:
 async def _call(client: Client, procedure: Procedure[OneDomain, Result], uuid: str) -> Result:
     """Call a procedure that takes nothing but the domain."""
     return await client.call(procedure, OneDomain(await lookup(client, uuid)))
+
+
+async def _flagged(
+    client: Client, procedure: Procedure[DomainFlags, Result], uuid: str, flags: int = 0
+) -> Result:
+    """Call a procedure that takes the domain and flags."""
+    return await client.call(procedure, DomainFlags(await lookup(client, uuid), flags))
 
 
 async def _migrate(client: Client, uuid: str, options: MigrationOptions) -> None:

@@ -16,7 +16,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from hypercobalt.adapters.libvirt import model
 from hypercobalt.adapters.libvirt.events import Connected, Disconnected, Event
-from hypercobalt.adapters.libvirt.fake_domains import FakeDomains, document_of, domain_of
+from hypercobalt.adapters.libvirt.fake_domains import document_of, domain_of
+from hypercobalt.adapters.libvirt.fake_guests import FakeGuests
 from hypercobalt.adapters.libvirt.port import DomainHungError, LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.statistics import BlockStats, DomainStats
 from hypercobalt.adapters.libvirt.vocabulary import (
@@ -24,8 +25,6 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     Lifecycle,
     PausedReason,
     RunningReason,
-    Shutdown,
-    Stopped,
 )
 
 _HOST = model.HostCapabilities(
@@ -67,10 +66,10 @@ class FakeDaemons:
         """Do nothing: no connection is held, and migrations continue."""
 
 
-class FakeLibvirt(FakeDomains):
+class FakeLibvirt(FakeGuests):
     """In-memory `Libvirt` and `Daemon`. It starts connected; set its attributes as the test needs.
 
-    Those of its domains are in `FakeDomains`.
+    Those of its domains are in `FakeDomains`, those of what their guests do in `FakeGuests`.
 
     Args:
         host: what `capabilities` answers.
@@ -235,18 +234,7 @@ class FakeLibvirt(FakeDomains):
         await self._answer("force_complete")
         self._hurried.add(uuid)
 
-    async def resume(self, uuid: str) -> None:
-        await self._answer("resume")
-        self._domain(uuid)
-        self._change(uuid, Lifecycle.RESUMED, model.DomainState.RUNNING, RunningReason.UNPAUSED)
-
-    async def destroy(self, uuid: str) -> None:
-        await self._answer("destroy")
-        if self._runs(uuid):
-            self.lifecycle(uuid, Lifecycle.SHUTDOWN, Shutdown.HOST)
-            self.stop(uuid, Stopped.DESTROYED)
-
-    async def boot(self, uuid: str) -> None:
+    async def boot(self, uuid: str, *, paused: bool = False) -> None:
         await self._answer("boot")
         domain = self._domain(uuid)
         if domain.active:
@@ -255,6 +243,8 @@ class FakeLibvirt(FakeDomains):
             if disk.path and not await self.has_file(*posixpath.split(disk.path)):
                 raise LibvirtRefusedError(f"Cannot access storage file '{disk.path}'")
         self.start(uuid)
+        if paused:
+            self.suspend(uuid)
 
     async def define(self, document: model.DomainDocument) -> None:
         await self._answer("define")
@@ -351,14 +341,6 @@ class FakeLibvirt(FakeDomains):
 
     def _blocks(self, uuid: str) -> tuple[BlockStats, ...]:
         return self.counters[uuid].blocks if uuid in self.counters else ()
-
-    def _domain(self, uuid: str) -> model.Domain:
-        if uuid not in self.here:
-            raise LibvirtRefusedError(f"Domain not found: no domain with matching uuid {uuid!r}")
-        return self.here[uuid]
-
-    def _runs(self, uuid: str) -> bool:
-        return uuid in self.here and self.here[uuid].active
 
     def _check_answers(self, uuid: str) -> None:
         if uuid in self.hung:

@@ -154,19 +154,44 @@ class Host:
     async def resume(self, uuid: str) -> None:
         await self._call(f"resume of {uuid}", lambda link: control.resume(link, uuid))
 
-    async def destroy(self, uuid: str) -> None:
+    async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
         await self._call(
             f"destroying {uuid}",
-            lambda link: control.destroy(link, uuid),
+            lambda link: control.destroy(link, uuid, graceful=graceful),
             deadline=_DESTROY_DEADLINE,
         )
 
-    async def boot(self, uuid: str) -> None:
+    async def boot(self, uuid: str, *, paused: bool = False) -> None:
         await self._call(
             f"start of {uuid}",
-            lambda link: control.boot(link, uuid),
+            lambda link: control.boot(link, uuid, paused=paused),
             deadline=_BOOT_DEADLINE,
             subject=uuid,
+        )
+
+    async def pause(self, uuid: str) -> None:
+        await self._call(f"pause of {uuid}", lambda link: control.pause(link, uuid), subject=uuid)
+
+    async def reset(self, uuid: str) -> None:
+        await self._call(f"reset of {uuid}", lambda link: control.reset(link, uuid), subject=uuid)
+
+    async def reboot(self, uuid: str) -> None:
+        await self._call(f"reboot of {uuid}", lambda link: control.reboot(link, uuid), subject=uuid)
+
+    async def shutdown(self, uuid: str) -> None:
+        await self._call(
+            f"shutdown of {uuid}", lambda link: control.shutdown(link, uuid), subject=uuid
+        )
+
+    async def metadata(self, uuid: str, namespace: str) -> str | None:
+        return await self._call(
+            f"metadata of {uuid}", lambda link: control.metadata(link, uuid, namespace)
+        )
+
+    async def set_metadata(self, uuid: str, namespace: str, prefix: str, element: str) -> None:
+        await self._call(
+            f"new metadata of {uuid}",
+            lambda link: control.set_metadata(link, uuid, namespace, prefix, element),
         )
 
     async def define(self, document: DomainDocument) -> None:

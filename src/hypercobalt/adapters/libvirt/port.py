@@ -157,6 +157,71 @@ class Power(Protocol):
         ...
 
 
+class GuestControl(Protocol):
+    """What the owner of a daemon of its own does with the daemon's domains."""
+
+    async def define(self, document: DomainDocument) -> None:
+        """Define a domain, or replace its definition."""
+        ...
+
+    async def undefine(self, uuid: str) -> None:
+        """Undefine a domain that is off, and keep its files; one that is gone is no error."""
+        ...
+
+    async def boot(self, uuid: str, *, paused: bool = False) -> None:
+        """Start a domain that is off; with `paused` its guest waits for `resume`."""
+        ...
+
+    async def pause(self, uuid: str) -> None:
+        """Pause a running domain."""
+        ...
+
+    async def resume(self, uuid: str) -> None:
+        """Resume a paused domain."""
+        ...
+
+    async def reset(self, uuid: str) -> None:
+        """Reset a running domain's machine, as by its button."""
+        ...
+
+    async def reboot(self, uuid: str) -> None:
+        """Have the guest reboot by itself: by its agent if that answers, else by ACPI."""
+        ...
+
+    async def shutdown(self, uuid: str) -> None:
+        """Have the guest shut down in the same way, and do not wait for that.
+
+        A domain that is off or gone is no error.
+        """
+        ...
+
+    async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
+        """End a domain's process, as `Power.destroy`; with `graceful` libvirt never kills it."""
+        ...
+
+    async def metadata(self, uuid: str, namespace: str) -> str | None:
+        """The element of a namespace in a domain's metadata; None without one, or no domain.
+
+        Args:
+            uuid: of the domain.
+            namespace: its URI.
+        """
+        ...
+
+    async def set_metadata(self, uuid: str, namespace: str, prefix: str, element: str) -> None:
+        """Put an element into a domain's metadata, in place of that of the same namespace.
+
+        It counts for the domain as it runs, or as it is defined while it is off.
+
+        Args:
+            uuid: of the domain.
+            namespace: its URI.
+            prefix: of the namespace in the document.
+            element: XML, without the namespace.
+        """
+        ...
+
+
 class Marks(Protocol):
     """Files in the directories of a host's disks, as its libvirtd sees them."""
 
@@ -210,6 +275,10 @@ class Control(Power, Marks, Protocol):
 
 class Libvirt(Observe, DomainProbes, Events, Power, Marks, Protocol):
     """The daemon of this host: connected at once, and again by itself whenever it is lost."""
+
+
+class LibvirtSession(Observe, Events, GuestControl, Protocol):
+    """A daemon that its user has started for itself, such as a launcher."""
 
 
 class Daemon(Observe, Control, Protocol):

@@ -22,6 +22,7 @@ class ErrorCode(IntEnum):
     OPERATION_INVALID = 55
     CONFIG_UNSUPPORTED = 67
     ARGUMENT_UNSUPPORTED = 74
+    NO_DOMAIN_METADATA = 80
     OPERATION_UNSUPPORTED = 84
     AGENT_UNRESPONSIVE = 86
 
@@ -85,6 +86,19 @@ class MigrateFlag(IntFlag):
     TLS = 1 << 16
 
 
+class StartFlag(IntFlag):
+    """virDomainCreateFlags."""
+
+    PAUSED = 1
+
+
+class DestroyFlag(IntFlag):
+    """virDomainDestroyFlagsValues."""
+
+    GRACEFUL = 1  # SIGTERM alone: QEMU writes out what it holds of its disks
+
+
+METADATA_ELEMENT: Final = 2  # VIR_DOMAIN_METADATA_ELEMENT
 KEEP_NVRAM: Final = 8  # VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
 WITH_BUILD: Final = 1  # VIR_STORAGE_POOL_CREATE_WITH_BUILD
 FEATURE_KEEPALIVE: Final = 10  # VIR_DRV_FEATURE_PROGRAM_KEEPALIVE

@@ -227,6 +227,22 @@ class Job(NamedTuple):
     parameters: tuple[TypedParameter, ...]
 
 
+class SetMetadata(NamedTuple):
+    domain: DomainRef
+    type: Int
+    metadata: str | None
+    key: str | None
+    uri: str | None
+    flags: UInt = 0
+
+
+class GetMetadata(NamedTuple):
+    domain: DomainRef
+    type: Int
+    uri: str | None
+    flags: UInt = 0
+
+
 class Autostart(NamedTuple):
     domain: DomainRef
     autostart: Int
@@ -323,8 +339,10 @@ DOMAIN_GET_XML_DESC: Final = Procedure(14, DomainFlags, Text)
 DOMAIN_GET_AUTOSTART: Final = Procedure(15, OneDomain, Number)
 DOMAIN_GET_INFO: Final = Procedure(16, OneDomain, Info)
 DOMAIN_LOOKUP_BY_UUID: Final = Procedure(24, ByUuid, OneDomain)
+DOMAIN_REBOOT: Final = Procedure(27, DomainFlags, Void)
 DOMAIN_RESUME: Final = Procedure(28, OneDomain, Void)
 DOMAIN_SET_AUTOSTART: Final = Procedure(29, Autostart, Void)
+DOMAIN_SUSPEND: Final = Procedure(34, OneDomain, Void)
 SUPPORTS_FEATURE: Final = Procedure(60, Number, Number)
 AUTH_LIST: Final = Procedure(66, Void, Types)
 AUTH_POLKIT: Final = Procedure(70, Void, Number)
@@ -338,10 +356,16 @@ POOL_IS_ACTIVE: Final = Procedure(154, OnePool, Number)
 GET_LIB_VERSION: Final = Procedure(157, Void, Version)
 DOMAIN_ABORT_JOB: Final = Procedure(164, OneDomain, Void)
 DOMAIN_SET_MAX_DOWNTIME: Final = Procedure(166, Downtime, Void)
+DOMAIN_CREATE_FLAGS: Final = Procedure(196, DomainFlags, OneDomain)  # …_CREATE_WITH_FLAGS
 DOMAIN_GET_STATE: Final = Procedure(212, DomainFlags, State)
 DOMAIN_GET_CONTROL_INFO: Final = Procedure(229, DomainFlags, Control)
 DOMAIN_UNDEFINE_FLAGS: Final = Procedure(231, DomainFlags, Void)
+DOMAIN_DESTROY_FLAGS: Final = Procedure(234, DomainFlags, Void)
+DOMAIN_RESET: Final = Procedure(245, DomainFlags, Void)
+DOMAIN_SHUTDOWN: Final = Procedure(258, DomainFlags, Void)  # …_SHUTDOWN_FLAGS
 DOMAIN_GET_DISK_ERRORS: Final = Procedure(263, GetDiskErrors, DiskErrors)
+DOMAIN_SET_METADATA: Final = Procedure(264, SetMetadata, Void)
+DOMAIN_GET_METADATA: Final = Procedure(265, GetMetadata, Text)
 LIST_ALL_DOMAINS: Final = Procedure(273, ListDomains, Domains)
 DOMAIN_GET_JOB_STATS: Final = Procedure(298, DomainFlags, Job)
 DOMAIN_MIGRATE_PERFORM: Final = Procedure(305, Perform, Cookie)  # …_PERFORM3_PARAMS
