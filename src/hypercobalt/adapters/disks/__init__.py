@@ -1,0 +1,1 @@
+"""Disk images: what an image is and may be, overlays over images, and empty disks."""
