@@ -1,0 +1,1 @@
+"""virt-launcher: the first process of a pod, with one libvirtd and one guest below it."""
