@@ -41,7 +41,8 @@ _SHUT_OFF = {
     Stopped.FAILED: ShutoffReason.CRASHED,  # a process that died
     Stopped.FROM_SNAPSHOT: ShutoffReason.FROM_SNAPSHOT,
 }
-_UUID = re.compile(r"<uuid>([0-9a-f-]{36})</uuid>")
+# Without an element of its own it is that which the guest reads.
+_UUID = re.compile(r"""<(?:uuid|entry name=["']uuid["'])>([0-9a-f-]{36})<""")
 _NAME = re.compile(r"<name>([^<]+)</name>")
 
 

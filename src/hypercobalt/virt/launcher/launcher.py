@@ -1,0 +1,181 @@
+"""One launcher: follows its domain, answers its handler, and ends at the right time.
+
+Nothing is polled. libvirt's events make the domain be read again, and a timer stands for each
+deadline of `ending`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from hypercobalt.adapters.disks.port import Disks
+from hypercobalt.adapters.libvirt.events import Disconnected
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtSession
+from hypercobalt.logs import get_logger
+from hypercobalt.virt.launcher.ending import EndAct, EndFacts, end_step
+from hypercobalt.virt.launcher.guest import Guest
+from hypercobalt.virt.launcher.settings import LauncherSettings
+from hypercobalt.virt.wire import messages
+from hypercobalt.virt.wire.messages import AnyCall, DomainReport
+from hypercobalt.virt.wire.server import LauncherServer
+from hypercobalt.vmi.phases import LifeCycle
+
+log = get_logger(__name__)
+
+_READ_AGAIN: Final = 2.0  # seconds after a reading that failed while libvirt is connected
+_DEAD: Final = frozenset({None, LifeCycle.SHUTOFF, LifeCycle.CRASHED})
+
+
+class Launcher:
+    """See the module.
+
+    Args:
+        settings: of this launcher.
+        session: the pod's libvirtd.
+        disks: makes disks.
+    """
+
+    def __init__(self, settings: LauncherSettings, session: LibvirtSession, disks: Disks) -> None:
+        self._settings, self._session = settings, session
+        self._guest = Guest(settings, session, disks)
+        self._server = LauncherServer(self._answer, peers=settings.handlers)
+        self._stale, self._known = asyncio.Event(), asyncio.Event()
+        self._changed = asyncio.Event()
+        self._end = EndFacts(datetime.now(UTC))
+        self._reading = asyncio.Lock()
+
+    async def run(self) -> int:
+        """Serve until the launcher is over; return the exit code."""
+        ending = asyncio.create_task(self._wait_for_the_end(), name="end")
+        ready = asyncio.create_task(self._known.wait(), name="ready")
+        tasks: set[asyncio.Task[object]] = {
+            ending,
+            ready,
+            asyncio.create_task(self._follow(), name="libvirt-events"),
+            asyncio.create_task(self._read(), name="domain"),
+        }
+        try:
+            await asyncio.wait({ready, ending}, return_when=asyncio.FIRST_COMPLETED)
+            async with self._server.serve(Path(self._settings.paths.command_socket)):
+                log.info("launcher_ready", vmi=self._settings.name)
+                return await ending
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def signalled(self) -> None:
+        """Take note that the pod must end: virt-handler ends the guest, by the deadline."""
+        if self._end.marked is None:
+            now = self._guest.signalled = datetime.now(UTC)
+            log.info("termination_signalled", grace_seconds=self._settings.grace_seconds)
+            self._learn(replace(self._end, marked=now))
+            self._stale.set()
+
+    async def _answer(self, call: AnyCall) -> DomainReport | None:
+        if isinstance(call, messages.Ping):
+            return None
+        await self._do(call)
+        return await self._report()
+
+    async def _do(self, call: AnyCall) -> None:
+        guest, session = self._guest, self._session
+        match call:
+            case messages.Sync():
+                await guest.sync(call)
+            case messages.Pause():
+                await guest.to_domain(session.pause)
+            case messages.Unpause():
+                await guest.to_domain(session.resume)
+            case messages.Reset():
+                await guest.to_domain(session.reset)
+            case messages.SoftReboot():
+                await guest.to_domain(session.reboot)
+            case messages.Shutdown():
+                await guest.shut_down()
+            case messages.Kill():
+                await guest.kill()
+            case messages.Delete():
+                await guest.delete()
+            case _:
+                pass
+
+    async def _follow(self) -> None:
+        """Have the domain read again after each event."""
+        async for event in self._session.events():
+            if not isinstance(event, Disconnected):
+                self._stale.set()
+
+    async def _read(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            try:
+                await self._report()
+            except LibvirtError as exc:
+                log.warning("domain_not_read", error=str(exc))
+                # Its next connection makes it stale as well; this is for a call that was lost.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_READ_AGAIN):
+                        await self._stale.wait()
+                self._stale.set()
+
+    async def _report(self) -> DomainReport:
+        """Read the domain, and report it; in order, so that no older state comes last."""
+        async with self._reading:
+            report = await self._guest.report()
+            self._server.report(report)
+            self._learn(self._after(report))
+            self._known.set()
+            return report
+
+    def _after(self, report: DomainReport) -> EndFacts:
+        """What the end depends on, once the domain was read."""
+        alive, appeared = report.state not in _DEAD, report.state is not None
+        return replace(
+            self._end,
+            appeared=self._end.appeared or appeared,
+            alive=alive,
+            gone=None if alive else self._end.gone or datetime.now(UTC),
+            recorded=self._guest.recorded,
+        )
+
+    def _learn(self, changed: EndFacts) -> None:
+        if changed != self._end:
+            self._end = changed
+            self._changed.set()
+
+    async def _wait_for_the_end(self) -> int:
+        grace = timedelta(seconds=self._settings.grace_seconds)
+        timeout = timedelta(seconds=self._settings.qemu_timeout_seconds)
+        while True:
+            self._changed.clear()
+            step = end_step(self._end, datetime.now(UTC), grace=grace, qemu_timeout=timeout)
+            match step.act:
+                case EndAct.WAIT:
+                    await self._wait(step.look_again)
+                case EndAct.KILL:
+                    await self._kill()
+                case EndAct.EXIT:
+                    return 0
+                case EndAct.ABORT:
+                    log.error("no_domain_appeared", seconds=timeout.total_seconds())
+                    return 1
+
+    async def _wait(self, longest: timedelta | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest.total_seconds() if longest else None):
+                await self._changed.wait()
+
+    async def _kill(self) -> None:
+        log.warning("grace_period_over", seconds=self._settings.grace_seconds)
+        self._learn(replace(self._end, killed=datetime.now(UTC)))
+        try:
+            await self._guest.kill()
+        except LibvirtError as exc:
+            log.warning("domain_not_killed", error=str(exc))

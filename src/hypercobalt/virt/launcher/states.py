@@ -1,0 +1,65 @@
+"""libvirt's states of a domain, in KubeVirt's words. Pure.
+
+Source: libvirt-domain.h; KubeVirt, pkg/virt-launcher/virtwrap/util (ConvState, ConvReason).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.vocabulary import CrashedReason, PausedReason, ShutoffReason
+from hypercobalt.virt.wire.messages import PausedBy
+from hypercobalt.vmi.phases import DomainView, LifeCycle, LifeReason
+
+_STATES: Final = {
+    DomainState.NOSTATE: LifeCycle.NO_STATE,
+    DomainState.RUNNING: LifeCycle.RUNNING,
+    DomainState.BLOCKED: LifeCycle.BLOCKED,
+    DomainState.PAUSED: LifeCycle.PAUSED,
+    DomainState.SHUTDOWN: LifeCycle.SHUTTING_DOWN,
+    DomainState.SHUTOFF: LifeCycle.SHUTOFF,
+    DomainState.CRASHED: LifeCycle.CRASHED,
+    DomainState.PMSUSPENDED: LifeCycle.PM_SUSPENDED,
+}
+_SHUTOFF: Final[dict[int, LifeReason]] = {
+    ShutoffReason.UNKNOWN: LifeReason.UNKNOWN,
+    ShutoffReason.SHUTDOWN: LifeReason.SHUTDOWN,
+    ShutoffReason.DESTROYED: LifeReason.DESTROYED,
+    ShutoffReason.CRASHED: LifeReason.CRASHED,
+    ShutoffReason.MIGRATED: LifeReason.MIGRATED,
+    ShutoffReason.SAVED: LifeReason.SAVED,
+    ShutoffReason.FAILED: LifeReason.FAILED,
+    ShutoffReason.FROM_SNAPSHOT: LifeReason.FROM_SNAPSHOT,
+    # libvirtd found QEMU gone when it came back: nobody knows how, so it did not end well.
+    ShutoffReason.DAEMON: LifeReason.CRASHED,
+}
+_PAUSED_BY: Final[dict[int, PausedBy]] = {
+    PausedReason.USER: PausedBy.USER,
+    PausedReason.MIGRATION: PausedBy.MIGRATION,
+    PausedReason.IO_ERROR: PausedBy.IO_ERROR,
+}
+
+
+def view(domain: Domain) -> DomainView:
+    """State and reason of a domain."""
+    return DomainView(_STATES[domain.state], _reason(domain))
+
+
+def paused_by(domain: Domain) -> PausedBy:
+    """Why a domain is paused, if it is."""
+    if domain.state is not DomainState.PAUSED:
+        return PausedBy.OTHER
+    return _PAUSED_BY.get(domain.reason, PausedBy.OTHER)
+
+
+def _reason(domain: Domain) -> LifeReason:
+    match domain.state:
+        case DomainState.SHUTOFF:
+            return _SHUTOFF.get(domain.reason, LifeReason.UNKNOWN)
+        case DomainState.CRASHED if domain.reason == CrashedReason.PANICKED:
+            return LifeReason.PANICKED
+        case DomainState.PAUSED if domain.reason == PausedReason.POSTCOPY_FAILED:
+            return LifeReason.POSTCOPY_FAILED
+        case _:
+            return LifeReason.OTHER

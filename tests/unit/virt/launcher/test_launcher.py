@@ -1,0 +1,314 @@
+"""A launcher on the libvirt in memory: what its calls do, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hypercobalt.adapters.disks.fake import FakeDisks
+from hypercobalt.adapters.libvirt.fake import FakeLibvirt
+from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, Stopped, Suspended
+from hypercobalt.virt.launcher import guest
+from hypercobalt.virt.launcher.launcher import Launcher
+from hypercobalt.virt.launcher.settings import LauncherSettings
+from hypercobalt.virt.wire.client import LauncherConnection as Connection
+from hypercobalt.virt.wire.client import LauncherError, LauncherRefusedError, connect
+from hypercobalt.virt.wire.messages import (
+    Delete,
+    DomainReport,
+    GetDomain,
+    Kill,
+    LauncherCall,
+    Pause,
+    PausedBy,
+    Reset,
+    Shutdown,
+    SoftReboot,
+    Sync,
+    TapDevice,
+    Unpause,
+)
+from hypercobalt.vmi.paths import PodPaths
+from hypercobalt.vmi.phases import LifeCycle, LifeReason
+
+UID = "5f774ae2-e58e-4654-8aa8-4fb506459473"
+UUID = "6a1a24a1-4061-4607-8bf4-a3963d0c5895"
+BOUND = 10.0
+RUNNING, SHUTOFF, PAUSED = LifeCycle.RUNNING, LifeCycle.SHUTOFF, LifeCycle.PAUSED
+
+
+class World:
+    """A launcher with its libvirt, disks and handler."""
+
+    def __init__(self, directory: Path) -> None:
+        self.libvirt, self.disks = FakeLibvirt(), FakeDisks()
+        self.paths = PodPaths(
+            private=f"{directory}/private",
+            public=str(directory),
+            ephemeral=f"{directory}/ephemeral",
+            runtime=f"{directory}/run/libvirt",
+        )
+        Path(self.paths.sockets).mkdir()
+
+    @asynccontextmanager
+    async def launcher(
+        self, **settings: object
+    ) -> AsyncIterator[tuple[Launcher, asyncio.Task[int]]]:
+        given = LauncherSettings(
+            namespace="lab",
+            name="guest",
+            uid=UID,
+            paths=self.paths,
+            handlers=(os.getuid(),),
+            **settings,  # type: ignore[arg-type]
+        )
+        launcher = Launcher(given, self.libvirt, self.disks)
+        running = asyncio.create_task(launcher.run())
+        try:
+            yield launcher, running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    @asynccontextmanager
+    async def handler(self) -> AsyncIterator[Connection]:
+        path = Path(self.paths.command_socket)
+        async with asyncio.timeout(BOUND):
+            while not path.exists():  # noqa: ASYNC110  a file has no event
+                await asyncio.sleep(0)
+            async with connect(path, uid=os.getuid()) as connection:
+                yield connection
+
+    def domain(self) -> Domain:
+        (found,) = self.libvirt.here.values()
+        return found
+
+
+def sync(
+    *, phase: str = "Scheduled", uid: str = UID, emulation: bool = True, **spec: object
+) -> Sync:
+    vmi = {
+        "metadata": {"name": "guest", "namespace": "lab", "uid": uid},
+        "spec": {
+            "domain": {"memory": {"guest": "32Mi"}, "firmware": {"uuid": UUID}},
+            **spec,
+        },
+        "status": {"phase": phase},
+    }
+    return Sync(msgspec.Raw(msgspec.json.encode(vmi)), emulation=emulation)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+async def call(handler: Connection, one: LauncherCall) -> DomainReport:
+    found = await handler.call(one, deadline=BOUND)
+    assert found is not None
+    return found
+
+
+async def test_sync_makes_and_starts_the_domain_once(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        for _ in range(2):
+            report = await call(
+                handler, sync(volumes=[{"name": "d", "emptyDisk": {"capacity": "1Mi"}}])
+            )
+            assert (report.state, report.interfaces) == (RUNNING, ())
+        assert len(world.libvirt.defined) == world.libvirt.calls["boot"] == 1
+        assert world.domain().name == "lab_guest"
+        assert list(world.disks.made) == [Path(world.paths.empty_disk("d"))]
+
+        world.libvirt.stop(UUID, Stopped.SHUTDOWN)
+        for phase in ("Scheduled", "Running", "Succeeded"):
+            assert (await call(handler, sync(phase=phase))).reason is LifeReason.SHUTDOWN
+        assert world.libvirt.calls["boot"] == 1
+
+
+async def test_sync_that_failed_is_repeated_and_two_at_once_do_the_same(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        world.libvirt.failures["boot"] = LibvirtError("Cannot allocate memory")
+        with pytest.raises(LauncherError, match="Cannot allocate memory"):
+            await call(handler, sync())
+        del world.libvirt.failures["boot"]
+        found = await asyncio.gather(call(handler, sync()), call(handler, sync()))
+        assert {one.state for one in found} == {RUNNING}
+        assert len(world.libvirt.defined) == 1
+        assert world.libvirt.calls["boot"] == 2
+
+
+async def test_running_vmi_without_a_domain_stays_without(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        for phase in ("Running", "Succeeded", "Failed"):
+            assert (await call(handler, sync(phase=phase))).state is None
+        assert not world.libvirt.defined
+
+
+async def test_guest_with_the_start_strategy_paused_waits_for_its_user(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        for _ in range(2):
+            report = await call(handler, sync(startStrategy="Paused"))
+            assert (report.state, report.paused_by) == (PAUSED, PausedBy.USER)
+        assert (await call(handler, Unpause())).state is RUNNING
+
+
+async def test_sync_resumes_what_an_error_paused_and_not_what_its_user_did(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        await call(handler, sync())
+        world.libvirt.suspend(UUID, Suspended.IO_ERROR)
+        assert (await call(handler, GetDomain())).paused_by is PausedBy.IO_ERROR
+        assert (await call(handler, sync(phase="Running"))).state is RUNNING
+        assert (await call(handler, Pause())).paused_by is PausedBy.USER
+        assert (await call(handler, sync(phase="Running"))).state is PAUSED
+
+
+async def test_vmi_of_another_launcher_and_one_that_cannot_be_are_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "has_kvm", lambda: False)
+    async with world.launcher(), world.handler() as handler:
+        for wrong, words in (
+            (sync(uid="other"), r"metadata\.uid"),
+            (Sync(msgspec.Raw(b'{"metadata":3}')), "spec"),
+            (sync(domain={"memory": {"guest": "1Q"}}), "spec"),
+            (sync(emulation=False), "/dev/kvm"),
+            (sync(volumes=[{"name": "r", "containerDisk": {"image": "x"}}]), r"spec\.volumes\[0\]"),
+        ):
+            with pytest.raises(LauncherRefusedError, match=words):
+                await call(handler, wrong)
+        assert not world.libvirt.defined
+
+
+async def test_calls_that_need_a_domain_fail_without_one(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        for needs in (Pause(), Unpause(), Reset(), SoftReboot()):
+            with pytest.raises(LauncherError, match="there is no domain"):
+                await call(handler, needs)
+        for works in (Shutdown(), Kill(), GetDomain()):
+            assert (await call(handler, works)).state is None
+
+
+async def test_events_are_pushed_in_order(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        reports = handler.reports()
+        assert await anext(reports) == DomainReport()
+        await call(handler, sync())
+        seen = [await anext(reports)]
+        world.libvirt.suspend(UUID, Suspended.IO_ERROR)
+        while seen[-1].state is not PAUSED:
+            seen.append(await anext(reports))
+        world.libvirt.stop(UUID, Stopped.CRASHED)
+        while seen[-1].state is not SHUTOFF:
+            seen.append(await anext(reports))
+        assert seen[-1].reason is LifeReason.CRASHED
+        assert [one.state for one in seen if one.state is RUNNING]
+
+
+async def test_guest_is_asked_once_more_with_the_first_time_noted(world: World) -> None:
+    world.libvirt.deaf.add(UUID)
+    async with world.launcher() as (_, running), world.handler() as handler:
+        await call(handler, sync())
+        first = await call(handler, Shutdown())
+        again = await call(handler, Shutdown())
+        assert again.shutdown_since == first.shutdown_since is not None
+        assert world.libvirt.calls["shutdown"] == 2
+
+        world.libvirt.stubborn.add(UUID)
+        with pytest.raises(LauncherError, match="SIGTERM"):
+            await call(handler, Kill())
+        with pytest.raises(LauncherError, match="is alive"):
+            await call(handler, Delete())
+        world.libvirt.stubborn.clear()
+        assert (await call(handler, Kill())).reason is LifeReason.DESTROYED
+        assert (await call(handler, Delete())).state is None
+        assert await running == 0
+
+
+async def test_signal_is_reported_and_no_guest_starts_after_it(world: World) -> None:
+    async with world.launcher() as (launcher, _), world.handler() as handler:
+        await call(handler, sync())
+        launcher.signalled()
+        reports = handler.reports()
+        async with asyncio.timeout(BOUND):
+            while (report := await anext(reports)).marked_since is None:
+                pass
+        launcher.signalled()
+        assert (await call(handler, GetDomain())) == report
+        assert (report.state, report.shutdown_since) == (RUNNING, None)
+
+
+async def test_guest_that_nobody_ends_is_ended_at_the_deadline(world: World) -> None:
+    async with world.launcher(grace_seconds=0.05) as (launcher, running):
+        async with world.handler() as handler:
+            await call(handler, sync())
+            launcher.signalled()
+            async with asyncio.timeout(BOUND):
+                async for report in handler.reports():
+                    if report.state is SHUTOFF:
+                        break
+            assert report.reason is LifeReason.DESTROYED
+            await call(handler, Delete())
+        assert await running == 0
+
+
+async def test_launcher_ends_when_no_domain_appears_or_is_wanted(world: World) -> None:
+    async with world.launcher(qemu_timeout_seconds=0.01) as (_, running):
+        assert await running == 1
+    async with world.launcher() as (launcher, running), world.handler():
+        launcher.signalled()
+        assert await running == 0
+    assert not Path(world.paths.command_socket).exists()
+
+
+async def test_reading_that_failed_is_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.virt.launcher.launcher._READ_AGAIN", 0.01)
+    async with world.launcher(), world.handler() as handler:
+        await call(handler, sync())
+        reports = handler.reports()
+        world.libvirt.failures["domains"] = LibvirtError("no answer")
+        world.libvirt.suspend(UUID)
+        with pytest.raises(LauncherError, match="no answer"):
+            await call(handler, GetDomain())
+        del world.libvirt.failures["domains"]
+        async with asyncio.timeout(BOUND):
+            async for report in reports:
+                if report.state is PAUSED:
+                    break
+        world.libvirt.disconnect()
+        world.libvirt.stop(UUID, Stopped.CRASHED)
+        world.libvirt.connect()
+        async with asyncio.timeout(BOUND):
+            async for report in reports:
+                if report.state is SHUTOFF:
+                    break
+
+
+async def test_taps_come_with_the_call_and_the_reset_goes_to_the_domain(world: World) -> None:
+    interfaces = [{"name": "default", "masquerade": {}}]
+    domain = {
+        "memory": {"guest": "32Mi"},
+        "firmware": {"uuid": UUID},
+        "devices": {"interfaces": interfaces},
+    }
+    made = sync(domain=domain, networks=[{"name": "default", "pod": {}}])
+    taps = {"default": TapDevice("tap0", "02:00:00:00:00:07", 1450)}
+    async with world.launcher(), world.handler() as handler:
+        await call(handler, Sync(made.vmi, taps, emulation=True))
+        (document,) = world.libvirt.defined
+        assert "tap0" in document
+        assert "02:00:00:00:00:07" in document
+        for one, name in ((Reset(), "reset"), (SoftReboot(), "reboot")):
+            await call(handler, one)
+            assert world.libvirt.calls[name] == 1
+        world.libvirt.lifecycle(UUID, Lifecycle.RESUMED)
