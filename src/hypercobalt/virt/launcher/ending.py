@@ -37,7 +37,7 @@ class EndFacts:
 
     Args:
         started: when the launcher started.
-        appeared: a domain has been there.
+        appeared: a domain has been started.
         alive: the domain has a process.
         gone: since when it has none any more.
         recorded: virt-handler has sent Delete.

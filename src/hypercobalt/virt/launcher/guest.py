@@ -15,7 +15,7 @@ from typing import Final
 
 from hypercobalt.adapters.disks.port import Disks
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtSession
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError, LibvirtSession
 from hypercobalt.api import codec
 from hypercobalt.api.kubevirt.names import VMIPhase
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
@@ -30,6 +30,7 @@ from hypercobalt.virt.launcher.syncing import SyncFacts, sync_plan
 from hypercobalt.virt.launcher.volumes import prepare_volumes, takes_direct_io
 from hypercobalt.virt.wire.messages import DomainReport, Sync
 from hypercobalt.vmi.domain import DomainContext, Tap, document
+from hypercobalt.vmi.phases import DomainView, LifeCycle, LifeReason
 from hypercobalt.vmi.unfit import UnfitVMIError
 
 log = get_logger(__name__)
@@ -59,20 +60,25 @@ class Guest:
         self._syncing = asyncio.Lock()
         self._devices = (-1, RunningDevices())
         self._marks = DomainMarks()
+        self._has_run = False
+        self._ended: LifeReason | None = None
         self.recorded = False
         self.signalled: datetime | None = None
 
     async def domain(self) -> Domain | None:
         """The domain as it is now; None while there is none."""
         found = await self._session.domains()
-        return found[0] if found else None
+        if not found:
+            return None
+        self._has_run |= found[0].active
+        return found[0]
 
     async def report(self) -> DomainReport:
         """The domain as virt-handler gets it."""
         domain = await self.domain()
         if domain is None:
             return DomainReport(marked_since=self.signalled)
-        seen, devices = states.view(domain), await self._running_devices(domain)
+        seen, devices = self._seen(domain), await self._running_devices(domain)
         if domain.active:
             await self._read_marks(domain)
             if self.signalled and self._marks.signalled is None:
@@ -99,17 +105,17 @@ class Guest:
         async with self._syncing:
             domain = await self.domain()
             ending = self.recorded or self.signalled is not None
-            plan = sync_plan(SyncFacts(VMIPhase(vmi.status.phase), domain, ending))
+            phase, has_run = VMIPhase(vmi.status.phase), self._has_run
+            plan = sync_plan(SyncFacts(phase, domain, has_run, ending))
             if plan.define:
                 await self._define(vmi, call)
                 domain = await self.domain()
             if domain is None:
                 return
             if plan.start:
-                log.info("domain_started", domain=domain.name)
-                await self._session.boot(domain.uuid, paused=vmi.spec.startStrategy == _PAUSED)
+                await self._start(domain, paused=vmi.spec.startStrategy == _PAUSED)
             elif plan.resume:
-                log.info("domain_resumed", domain=domain.name, reason=domain.reason)
+                log.info("resuming_domain", domain=domain.name, reason=domain.reason)
                 await self._session.resume(domain.uuid)
 
     async def to_domain(self, act: Callable[[str], Awaitable[None]]) -> None:
@@ -151,6 +157,23 @@ class Guest:
         if domain is not None:
             await self._session.undefine(domain.uuid)
         self.recorded = True
+
+    async def _start(self, domain: Domain, *, paused: bool) -> None:
+        log.info("starting_domain", domain=domain.name)
+        try:
+            await self._session.boot(domain.uuid, paused=paused)
+        except LibvirtRefusedError:
+            raise  # nothing was begun
+        except LibvirtError:
+            self._has_run = True  # perhaps; in doubt it is not started twice
+            raise
+        self._has_run = True
+
+    def _seen(self, domain: Domain) -> DomainView:
+        found = states.settled(states.view(domain), has_run=self._has_run, ended=self._ended)
+        if found.state is LifeCycle.SHUTOFF and self._has_run:
+            self._ended = found.reason
+        return found
 
     def _read(self, call: Sync) -> VirtualMachineInstance:
         try:

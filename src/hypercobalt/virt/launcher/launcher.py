@@ -20,6 +20,7 @@ from hypercobalt.logs import get_logger
 from hypercobalt.virt.launcher.ending import EndAct, EndFacts, end_step
 from hypercobalt.virt.launcher.guest import Guest
 from hypercobalt.virt.launcher.settings import LauncherSettings
+from hypercobalt.virt.launcher.states import NEVER_RAN
 from hypercobalt.virt.wire import messages
 from hypercobalt.virt.wire.messages import AnyCall, DomainReport
 from hypercobalt.virt.wire.server import LauncherServer
@@ -136,7 +137,8 @@ class Launcher:
 
     def _after(self, report: DomainReport) -> EndFacts:
         """What the end depends on, once the domain was read."""
-        alive, appeared = report.state not in _DEAD, report.state is not None
+        alive = report.state not in _DEAD
+        appeared = alive or (report.state is not None and report.reason not in NEVER_RAN)
         return replace(
             self._end,
             appeared=self._end.appeared or appeared,

@@ -24,7 +24,7 @@ from hypercobalt.vmi.paths import PodPaths
 log = get_logger(__name__)
 
 _PROGRAMS: Final = {"virtqemud": "virtqemud-sock", "libvirtd": "libvirt-sock"}
-"""The first that is installed counts: libvirt's daemon for QEMU alone, which older distributions lack."""
+"""The first that is installed counts: libvirt's daemon for QEMU alone is missing in Debian 12."""
 _DRIVER: Final = "libvirt_driver_qemu.so"
 _NO_BUS: Final = "unix:path=/nonexistent"
 _QEMU_CONF: Final = """\

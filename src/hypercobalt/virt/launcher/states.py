@@ -46,6 +46,25 @@ def view(domain: Domain) -> DomainView:
     return DomainView(_STATES[domain.state], _reason(domain))
 
 
+NEVER_RAN: Final = frozenset({LifeReason.UNKNOWN, LifeReason.FAILED})
+"""Reasons of a domain that is off as it was defined, or whose start failed."""
+
+
+def settled(seen: DomainView, *, has_run: bool, ended: LifeReason | None) -> DomainView:
+    """What is known of a domain whose libvirtd was started again after the domain's end.
+
+    libvirtd has the reasons of domains that are off in memory alone.
+
+    Args:
+        seen: as libvirtd has it now.
+        has_run: it was seen alive before.
+        ended: the reason that was seen after that; None: nobody saw how it ended.
+    """
+    if not has_run or seen.state is not LifeCycle.SHUTOFF or seen.reason not in NEVER_RAN:
+        return seen
+    return DomainView(LifeCycle.SHUTOFF, ended or LifeReason.CRASHED)
+
+
 def paused_by(domain: Domain) -> PausedBy:
     """Why a domain is paused, if it is."""
     if domain.state is not DomainState.PAUSED:

@@ -28,11 +28,13 @@ class SyncFacts:
     Args:
         phase: of the VMI.
         domain: None while none is defined.
+        has_run: it was started before; libvirtd forgets that when it is started again itself.
         ending: the pod must end, or the domain's end is recorded already.
     """
 
     phase: VMIPhase
     domain: Domain | None
+    has_run: bool = False
     ending: bool = False
 
 
@@ -55,7 +57,7 @@ def sync_plan(facts: SyncFacts) -> SyncPlan:
     """Decide what a Sync does."""
     if facts.ending or facts.phase in FINAL_PHASES:
         return SyncPlan()
-    may_start, domain = facts.phase is not VMIPhase.RUNNING, facts.domain
+    domain, may_start = facts.domain, facts.phase is not VMIPhase.RUNNING and not facts.has_run
     if domain is None:
         return SyncPlan(define=may_start, start=may_start)
     if domain.state is DomainState.PAUSED:

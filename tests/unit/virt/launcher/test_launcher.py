@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import pytest
 from hypercobalt.adapters.disks.fake import FakeDisks
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain
-from hypercobalt.adapters.libvirt.port import LibvirtError
+from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, Stopped, Suspended
 from hypercobalt.virt.launcher import guest
 from hypercobalt.virt.launcher.launcher import Launcher
@@ -136,7 +137,7 @@ async def test_sync_makes_and_starts_the_domain_once(world: World) -> None:
 
 async def test_sync_that_failed_is_repeated_and_two_at_once_do_the_same(world: World) -> None:
     async with world.launcher(), world.handler() as handler:
-        world.libvirt.failures["boot"] = LibvirtError("Cannot allocate memory")
+        world.libvirt.failures["boot"] = LibvirtRefusedError("Cannot allocate memory")
         with pytest.raises(LauncherError, match="Cannot allocate memory"):
             await call(handler, sync())
         del world.libvirt.failures["boot"]
@@ -144,6 +145,28 @@ async def test_sync_that_failed_is_repeated_and_two_at_once_do_the_same(world: W
         assert {one.state for one in found} == {RUNNING}
         assert len(world.libvirt.defined) == 1
         assert world.libvirt.calls["boot"] == 2
+
+
+async def test_restarted_libvirtd_lets_no_guest_run_twice(world: World) -> None:
+    async with world.launcher(), world.handler() as handler:
+        await call(handler, sync())
+        world.libvirt.stop(UUID, Stopped.SHUTDOWN)
+        assert (await call(handler, GetDomain())).reason is LifeReason.SHUTDOWN
+        world.libvirt.put(replace(world.domain(), reason=0))
+        for one in (sync(), GetDomain()):
+            report = await call(handler, one)
+            assert (report.state, report.reason) == (SHUTOFF, LifeReason.SHUTDOWN)
+        assert world.libvirt.calls["boot"] == 1
+
+
+async def test_start_whose_outcome_is_unknown_is_not_repeated(world: World) -> None:
+    world.libvirt.failures["boot"] = LibvirtError("no answer within 60 s")
+    async with world.launcher(), world.handler() as handler:
+        with pytest.raises(LauncherError, match="no answer"):
+            await call(handler, sync())
+        del world.libvirt.failures["boot"]
+        assert (await call(handler, sync())).state is SHUTOFF
+        assert world.libvirt.calls["boot"] == 1
 
 
 async def test_running_vmi_without_a_domain_stays_without(world: World) -> None:

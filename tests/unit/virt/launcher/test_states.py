@@ -6,7 +6,7 @@ import pytest
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import CrashedReason, PausedReason, ShutoffReason
-from hypercobalt.virt.launcher.states import paused_by, view
+from hypercobalt.virt.launcher.states import paused_by, settled, view
 from hypercobalt.virt.wire.messages import PausedBy
 from hypercobalt.vmi.phases import DomainView, LifeCycle, LifeReason
 
@@ -46,6 +46,20 @@ def test_state_has_its_words(
     state: DomainState, reason: int, seen: tuple[LifeCycle, LifeReason]
 ) -> None:
     assert view(domain(state, reason)) == DomainView(*seen)
+
+
+@pytest.mark.parametrize("reason", [LifeReason.UNKNOWN, LifeReason.FAILED])
+def test_end_is_remembered_when_libvirtd_has_forgotten_it(reason: LifeReason) -> None:
+    forgotten = DomainView(LifeCycle.SHUTOFF, reason)
+    assert settled(forgotten, has_run=False, ended=None) == forgotten
+    for ended in (LifeReason.SHUTDOWN, LifeReason.DESTROYED):
+        known = DomainView(LifeCycle.SHUTOFF, ended)
+        assert settled(forgotten, has_run=True, ended=ended) == known
+        assert settled(known, has_run=True, ended=LifeReason.CRASHED) == known
+    unseen = DomainView(LifeCycle.SHUTOFF, LifeReason.CRASHED)
+    assert settled(forgotten, has_run=True, ended=None) == unseen
+    running = DomainView(LifeCycle.RUNNING)
+    assert settled(running, has_run=True, ended=LifeReason.SHUTDOWN) == running
 
 
 def test_only_a_paused_domain_has_somebody_who_paused_it() -> None:

@@ -56,6 +56,8 @@ def test_sync_does_what_the_domain_lacks(
 ) -> None:
     assert sync_plan(SyncFacts(phase, found)) == plan
     assert sync_plan(SyncFacts(phase, found, ending=True)) == NOTHING
+    again = sync_plan(SyncFacts(phase, found, has_run=True))
+    assert again == SyncPlan(resume=plan.resume)
     for final in FINAL_PHASES:
         assert sync_plan(SyncFacts(final, found)) == NOTHING
 
