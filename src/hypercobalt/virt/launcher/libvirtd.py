@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,9 @@ log = get_logger(__name__)
 
 _PROGRAMS: Final = {"virtqemud": "virtqemud-sock", "libvirtd": "libvirt-sock"}
 """The first that is installed counts: libvirt's daemon for QEMU alone is missing in Debian 12."""
+_PATH: Final = (
+    "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+)  # fmt: skip
 _DRIVER: Final = "libvirt_driver_qemu.so"
 _NO_BUS: Final = "unix:path=/nonexistent"
 _QEMU_CONF: Final = """\
@@ -85,7 +87,7 @@ class DaemonPlace:
         """Variables of the daemon's process."""
         private = str(self.private)
         return {
-            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": ":".join(_PATH),
             "LC_ALL": "C",
             "HOME": private,
             "XDG_CONFIG_HOME": private,
@@ -110,7 +112,7 @@ class SessionDaemon:
     """
 
     def __init__(self, place: DaemonPlace, drivers: Path) -> None:
-        program = next(filter(shutil.which, _PROGRAMS), None)
+        program = next(filter(_installed, _PROGRAMS), None)
         if program is None:
             raise ConfigurationError(f"none of {', '.join(_PROGRAMS)} is installed")
         self._place, self._program = place, program
@@ -147,6 +149,10 @@ class SessionDaemon:
             )
         except OSError as exc:
             raise ConfigurationError(f"{self._program} cannot be started: {exc}") from exc
+
+
+def _installed(program: str) -> bool:
+    return any(Path(directory, program).exists() for directory in _PATH)
 
 
 def _prepare(place: DaemonPlace, drivers: Path) -> None:
