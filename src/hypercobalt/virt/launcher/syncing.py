@@ -62,5 +62,5 @@ def sync_plan(facts: SyncFacts) -> SyncPlan:
         return SyncPlan(define=may_start, start=may_start)
     if domain.state is DomainState.PAUSED:
         return SyncPlan(resume=domain.reason in _BY_ERROR)
-    off = not domain.active and domain.state is DomainState.SHUTOFF
+    off = domain.state is DomainState.SHUTOFF
     return SyncPlan(start=may_start and off and domain.reason in _NEVER_RAN)

@@ -40,6 +40,9 @@ def test_sound_image_has_no_problem() -> None:
     for version in (2, 3):
         assert problem(header(version=version), LENGTH) is None
     assert problem(header(features=1 << 3 | 1 << 4 | 1), LENGTH) is None
+    for size in (1, 512 * MIB):
+        assert problem(header(size=size), LENGTH) is None
+    assert problem(header(l1_offset=LENGTH - 8), LENGTH) is None
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_sound_image_has_no_problem() -> None:
     [
         ({"backing_offset": 512, "backing_length": 11}, "backing file"),
         ({"backing_length": 1}, "backing file"),
+        ({"backing_offset": 1}, "backing file"),
         ({"features": 1 << 2}, "external data file"),
         ({"features": 1 << 1}, "corrupt"),
         ({"features": 1 << 40}, "unknown features 0x10000000000"),

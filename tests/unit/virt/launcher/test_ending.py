@@ -42,6 +42,7 @@ def facts(**changed: object) -> EndFacts:
         (facts(appeared=True, alive=True, marked=at(100)), 145, KILL),
         (facts(appeared=True, alive=True, marked=at(100), killed=at(145)), 146, wait(9)),
         (facts(appeared=True, alive=True, marked=at(100), killed=at(145)), 155, EXIT),
+        (facts(appeared=True), 100, wait(300)),
         (facts(appeared=True, gone=at(100)), 100, wait(300)),
         (facts(appeared=True, gone=at(100)), 400, EXIT),
         (facts(appeared=True, gone=at(100), recorded=True), 100, EXIT),
