@@ -96,6 +96,11 @@ def cache() -> Iterator[str]:
         yield str(target)
 
 
+def times(directory: Path) -> dict[str, int]:
+    """When the files of a directory were written last."""
+    return {one.name: one.stat().st_mtime_ns for one in directory.iterdir()}
+
+
 @pytest.fixture
 def idle() -> Iterator[Pod]:
     with pod("idle") as here:
@@ -106,6 +111,8 @@ async def test_guest_runs_is_driven_and_ends_when_it_does_not_obey(idle: Pod, ca
     idle.start(cache=cache)
     async with handler(idle) as host:
         assert await host.until(None) == DomainReport()
+        copies = Path(idle.paths.private, "libvirt/qemu/cache/capabilities")
+        assert times(copies) == times(Path(cache)), "libvirt has made its cache again"
         await host.call(idle.sync())
         running = await host.until(RUNNING)
         assert (running.machine[:6], running.emulated) == ("pc-q35", True)
