@@ -24,6 +24,7 @@ from hypercobalt.virt.wire.messages import (
     Kill,
     Pause,
     Ping,
+    Reset,
     Sync,
     decode_from_launcher,
 )
@@ -54,6 +55,8 @@ class Launcher:
                 raise TransientError("libvirt is not connected")
             case GetDomain():
                 return PAUSED
+            case Reset():
+                raise ValueError("a fault of ours")
             case _:
                 return None
 
@@ -99,6 +102,8 @@ async def test_errors_show_whether_a_repetition_can_help(site: Site) -> None:
             await launcher.call(Pause(), deadline=BOUND)
         with pytest.raises(LauncherError, match="Kill: libvirt is not connected"):
             await launcher.call(Kill(), deadline=BOUND)
+        with pytest.raises(LauncherError, match="Reset: the launcher: ValueError"):
+            await launcher.call(Reset(), deadline=BOUND)
         with pytest.raises(LauncherError, match=r"Sync: no answer within 0\.01 s"):
             await launcher.call(Sync(msgspec.Raw(b"{}")), deadline=0.01)
         huge = Sync(msgspec.Raw(msgspec.json.encode("x" * LONGEST)))

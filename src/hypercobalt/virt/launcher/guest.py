@@ -105,8 +105,7 @@ class Guest:
         async with self._syncing:
             domain = await self.domain()
             ending = self.recorded or self.signalled is not None
-            phase, has_run = VMIPhase(vmi.status.phase), self._has_run
-            plan = sync_plan(SyncFacts(phase, domain, has_run, ending))
+            plan = sync_plan(SyncFacts(_phase(vmi), domain, self._has_run, ending))
             if plan.define:
                 await self._define(vmi, call)
                 domain = await self.domain()
@@ -225,3 +224,10 @@ class Guest:
             domain.uuid, marks.MARKS_NAMESPACE, marks.MARKS_PREFIX, element
         )
         self._marks = changed
+
+
+def _phase(vmi: VirtualMachineInstance) -> VMIPhase:
+    try:
+        return VMIPhase(vmi.status.phase)
+    except ValueError as exc:
+        raise UnfitVMIError("status.phase", f"{vmi.status.phase[:64]!r} is unknown") from exc

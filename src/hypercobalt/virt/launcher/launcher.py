@@ -120,11 +120,13 @@ class Launcher:
                 await self._report()
             except LibvirtError as exc:
                 log.warning("domain_not_read", error=str(exc))
-                # Its next connection makes it stale as well; this is for a call that was lost.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_READ_AGAIN):
-                        await self._stale.wait()
-                self._stale.set()
+            except Exception:
+                log.exception("reading_broke")
+            else:
+                continue
+            # Its next connection makes it stale as well; this is for a call that was lost.
+            await self._wait(self._stale, timedelta(seconds=_READ_AGAIN))
+            self._stale.set()
 
     async def _report(self) -> DomainReport:
         """Read the domain, and report it; in order, so that no older state comes last."""
@@ -160,7 +162,7 @@ class Launcher:
             step = end_step(self._end, datetime.now(UTC), grace=grace, qemu_timeout=timeout)
             match step.act:
                 case EndAct.WAIT:
-                    await self._wait(step.look_again)
+                    await self._wait(self._changed, step.look_again)
                 case EndAct.KILL:
                     await self._kill()
                 case EndAct.EXIT:
@@ -169,10 +171,11 @@ class Launcher:
                     log.error("no_domain_appeared", seconds=timeout.total_seconds())
                     return 1
 
-    async def _wait(self, longest: timedelta | None) -> None:
+    @staticmethod
+    async def _wait(event: asyncio.Event, longest: timedelta | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(longest.total_seconds() if longest else None):
-                await self._changed.wait()
+                await event.wait()
 
     async def _kill(self) -> None:
         log.warning("grace_period_over", seconds=self._settings.grace_seconds)

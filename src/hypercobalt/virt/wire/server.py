@@ -34,6 +34,7 @@ log = get_logger(__name__)
 CONNECTIONS: Final = 4
 CALLS: Final = 8
 """Calls of one connection that are under way; further ones wait in its socket."""
+_SHOWN: Final = 4096  # characters of an error
 _LAST: Final = 1.0  # seconds at the end, for calls and for replies
 
 Answer = Callable[[AnyCall], Awaitable[DomainReport | None]]
@@ -180,7 +181,10 @@ class _Connection:
         except HypercobaltError as exc:
             problem = Problem.INVALID if isinstance(exc, TerminalError) else Problem.FAILED
             log.warning("call_failed", call=type(call).__name__, error=str(exc))
-            return ReplyMessage(message.id, problem, str(exc)[:4096])
+            return ReplyMessage(message.id, problem, str(exc)[:_SHOWN])
+        except Exception as exc:
+            log.exception("call_broke", call=type(call).__name__)
+            return ReplyMessage(message.id, Problem.FAILED, f"the launcher: {exc!r}"[:_SHOWN])
 
 
 def _put(new: Path, path: Path) -> None:

@@ -201,6 +201,7 @@ async def test_vmi_of_another_launcher_and_one_that_cannot_be_are_refused(
     async with world.launcher(), world.handler() as handler:
         for wrong, words in (
             (sync(uid="other"), r"metadata\.uid"),
+            (sync(phase="Dreaming"), r"status\.phase"),
             (Sync(msgspec.Raw(b'{"metadata":3}')), "spec"),
             (sync(domain={"memory": {"guest": "1Q"}}), "spec"),
             (sync(emulation=False), "/dev/kvm"),
