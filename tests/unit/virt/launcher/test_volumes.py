@@ -119,6 +119,16 @@ async def test_bad_image_is_the_vmis_fault_and_a_full_disk_is_not(
         await prepare_volumes(vmi({"name": "d", "emptyDisk": {"capacity": "1"}}), paths, disks)
 
 
+@pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", "", "a" * 64])
+async def test_volume_whose_name_is_a_path_is_refused(
+    paths: PodPaths, disks: FakeDisks, name: str
+) -> None:
+    for volume in ({**container_disk(), "name": name}, {**EMPTY, "name": name}):
+        with pytest.raises(UnfitVMIError, match=r"spec\.volumes"):
+            await prepare_volumes(vmi(volume), paths, disks)
+    assert not disks.made
+
+
 async def test_kernel_is_linked_from_its_image(paths: PodPaths, disks: FakeDisks) -> None:
     kernel = Path(paths.kernel, "boot/vmlinuz")
     kernel.parent.mkdir(parents=True)
