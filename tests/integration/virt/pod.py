@@ -29,6 +29,7 @@ from hypercobalt.virt.wire.messages import Sync
 from hypercobalt.vmi.paths import PodPaths
 
 WAIT: Final = 60.0
+_DISK_BYTES: Final = 20 * 1024**2  # what the programs that write reach
 _NAMESPACES: Final = (
     "unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child",
     "--mount-proc",
@@ -40,7 +41,7 @@ _USER: Final = (
 # An interpreter below /root stays in reach of a user that may not enter that directory.
 _SCRIPT: Final = """
 set -e
-place=$1 home=$2; shift 2
+place=$1 home=$2 room=$3; shift 3
 grep -v ':x:107:' /etc/passwd >$place/passwd
 echo "qemu:x:107:107::$place/private:/usr/sbin/nologin" >>$place/passwd
 mount --bind $place/passwd /etc/passwd
@@ -60,6 +61,7 @@ for name in null:3 zero:5 full:7 random:8 urandom:9; do
   mknod -m 666 $place/dev/${name%:*} c 1 ${name#*:}
 done
 mount --move $place/dev /dev
+[ -z "$room" ] || mount -t tmpfs -o "size=$room,uid=107,gid=107" tmpfs $place/ephemeral
 ip link set lo up
 cd $place
 exec "$@"
@@ -90,10 +92,11 @@ class Pod:
         directory: everything that the pod has.
         paths: of the pod.
         uid: of its VMI.
+        room: of its overlays, as mount(8) has sizes; "" for that of the machine.
     """
 
     def __init__(self, directory: Path, program: Program) -> None:
-        self.directory, self.uid = directory, str(uuid4())
+        self.directory, self.uid, self.room = directory, str(uuid4()), ""
         self.paths = PodPaths(
             private=f"{directory}/private",
             public=f"{directory}/public",
@@ -135,7 +138,7 @@ class Pod:
     def execute(self, *command: str) -> None:
         """Start the pod with a command."""
         home = str(Path(sys.executable).resolve().parents[1])
-        inside = ("bash", "-c", _SCRIPT, "pod", str(self.directory), home)
+        inside = ("bash", "-c", _SCRIPT, "pod", str(self.directory), home, self.room)
         with (self.directory / "log").open("ab") as out:
             self._process = subprocess.Popen(
                 [*_NAMESPACES, *inside, *_USER, "--", *command],
@@ -157,6 +160,12 @@ class Pod:
     def launcher(self) -> int:
         """Process id of the launcher, below the first."""
         return next(one for one in _children(self.first()) if b"launcher" in _words(one))
+
+    def enlarge(self, room: str) -> None:
+        """Give the overlays more room."""
+        enter = ("nsenter", "-t", str(self.first()), "-m")
+        remount = ("mount", "-o", f"remount,size={room}", self.paths.ephemeral)
+        subprocess.run([*enter, *remount], check=True)
 
     def processes(self, program: str) -> list[int]:
         """Processes of a program in this pod, by the namespace of its network."""
@@ -219,7 +228,7 @@ class Pod:
         disk = Path(self.paths.image(0), "disk")
         disk.mkdir(parents=True)
         raw = self.directory / "boot.img"
-        raw.write_bytes(bootsector.image(program).ljust(1024**2, b"\0"))
+        raw.write_bytes(bootsector.image(program).ljust(_DISK_BYTES, b"\0"))
         convert = ("qemu-img", "convert", "-f", "raw", "-O", "qcow2")
         subprocess.run([*convert, str(raw), str(disk / "guest.qcow2")], check=True)
 

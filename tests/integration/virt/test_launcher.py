@@ -150,6 +150,21 @@ async def test_guest_that_powers_off_ends_well_and_the_pod_waits_for_the_record(
         assert await ended(here) == 0
 
 
+async def test_guest_whose_disk_is_full_pauses_until_there_is_room(cache: str) -> None:
+    with pod("flood-disk") as here:
+        here.room = "512k"
+        here.start(cache=cache)
+        async with handler(here) as host:
+            await host.call(here.sync())
+            await host.until(RUNNING)
+            assert (await host.until(LifeCycle.PAUSED)).paused_by is PausedBy.IO_ERROR
+            await asyncio.to_thread(here.enlarge, "64m")
+            assert (await host.call(here.sync(phase="Running"))).state is RUNNING
+            await host.call(Kill())
+            await host.call(Delete())
+        assert await ended(here) == 0
+
+
 @pytest.mark.parametrize("victim", ["launcher", "first"])
 async def test_killed_launcher_leaves_no_qemu(idle: Pod, cache: str, victim: str) -> None:
     idle.start(cache=cache)

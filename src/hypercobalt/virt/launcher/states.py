@@ -42,7 +42,12 @@ _PAUSED_BY: Final[dict[int, PausedBy]] = {
 
 
 def view(domain: Domain) -> DomainView:
-    """State and reason of a domain."""
+    """State and reason of a domain.
+
+    libvirt starts each QEMU paused: such a domain neither runs nor is it paused for anybody.
+    """
+    if domain.state is DomainState.PAUSED and domain.reason == PausedReason.STARTING_UP:
+        return DomainView(LifeCycle.NO_STATE)
     return DomainView(_STATES[domain.state], _reason(domain))
 
 

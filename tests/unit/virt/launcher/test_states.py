@@ -23,6 +23,7 @@ def domain(state: DomainState, reason: int = 0) -> Domain:
         (DomainState.BLOCKED, 0, (LifeCycle.BLOCKED, LifeReason.OTHER)),
         (DomainState.SHUTDOWN, 1, (LifeCycle.SHUTTING_DOWN, LifeReason.OTHER)),
         (DomainState.PMSUSPENDED, 0, (LifeCycle.PM_SUSPENDED, LifeReason.OTHER)),
+        (DomainState.PAUSED, PausedReason.STARTING_UP, (LifeCycle.NO_STATE, LifeReason.OTHER)),
         (DomainState.PAUSED, PausedReason.USER, (LifeCycle.PAUSED, LifeReason.OTHER)),
         (
             DomainState.PAUSED,
