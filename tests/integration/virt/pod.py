@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -168,23 +167,31 @@ class Pod:
         subprocess.run([*enter, *remount], check=True)
 
     def processes(self, program: str) -> list[int]:
-        """Processes of a program in this pod, by the namespace of its network."""
+        """Processes of a program in this pod."""
+        return self.programs().get(program, [])
+
+    def programs(self) -> dict[str, list[int]]:
+        """Processes in the pod's PID namespace by the first 15 letters of their programs."""
+        found: dict[str, list[int]] = {}
         try:
-            here = (Path("/proc") / str(self.first()) / "ns/net").readlink()
+            here = Path(f"/proc/{self.first()}/ns/pid").readlink()
         except (OSError, IndexError):
-            return self._by_command(program)
-        return [
-            one
-            for one in self._by_command(program)
-            if Path(f"/proc/{one}/ns/net").readlink() == here
-        ]
+            return found
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (process / "ns/pid").readlink() == here:
+                    name = (process / "comm").read_text().strip()
+                    found.setdefault(name, []).append(int(process.name))
+        return found
+
+    def ports(self) -> list[str]:
+        """Lines of the kernel's tables of the pod's TCP and UDP sockets."""
+        tables = [Path(f"/proc/{self.first()}/net/{name}") for name in ("tcp", "tcp6", "udp")]
+        return [line for table in tables for line in table.read_text().splitlines()[1:]]
 
     def qemu(self) -> list[int]:
         """Process ids of its QEMUs."""
         return self._by_command("qemu-system-x86_64")
-
-    def signal(self, pid: int, number: signal.Signals) -> None:
-        os.kill(pid, number)
 
     def close(self) -> None:
         """End everything."""

@@ -117,6 +117,8 @@ async def test_guest_runs_is_driven_and_ends_when_it_does_not_obey(idle: Pod, ca
         running = await host.until(RUNNING)
         assert (running.machine[:6], running.emulated) == ("pc-q35", True)
         (first,) = idle.qemu()
+        assert idle.programs().keys() == {"python", "libvirtd", "qemu-system-x86"}
+        assert idle.ports() == []
 
         assert (await host.call(idle.sync())).state is RUNNING
         assert (await host.call(Pause())).paused_by is PausedBy.USER

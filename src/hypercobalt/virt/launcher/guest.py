@@ -51,6 +51,7 @@ class Guest:
         disks: makes disks.
 
     Attributes:
+        name: of the domain that was read last.
         recorded: virt-handler has recorded how the domain ended.
         signalled: when the pod was told to end.
     """
@@ -62,7 +63,7 @@ class Guest:
         self._marks = DomainMarks()
         self._has_run = False
         self._ended: LifeReason | None = None
-        self.recorded = False
+        self.name, self.recorded = "", False
         self.signalled: datetime | None = None
 
     async def domain(self) -> Domain | None:
@@ -70,7 +71,7 @@ class Guest:
         found = await self._session.domains()
         if not found:
             return None
-        self._has_run |= found[0].active
+        self.name, self._has_run = found[0].name, self._has_run or found[0].active
         return found[0]
 
     async def report(self) -> DomainReport:

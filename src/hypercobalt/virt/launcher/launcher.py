@@ -17,6 +17,7 @@ from hypercobalt.adapters.disks.port import Disks
 from hypercobalt.adapters.libvirt.events import Disconnected
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtSession
 from hypercobalt.logs import get_logger
+from hypercobalt.virt.launcher.emulator import EmulatorWatch
 from hypercobalt.virt.launcher.ending import EndAct, EndFacts, end_step
 from hypercobalt.virt.launcher.guest import Guest
 from hypercobalt.virt.launcher.settings import LauncherSettings
@@ -49,6 +50,7 @@ class Launcher:
         self._changed = asyncio.Event()
         self._end = EndFacts(datetime.now(UTC))
         self._reading = asyncio.Lock()
+        self._emulator = EmulatorWatch(Path(settings.paths.runtime), self._stale.set)
 
     async def run(self) -> int:
         """Serve until the launcher is over; return the exit code."""
@@ -69,6 +71,7 @@ class Launcher:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._emulator.close()
 
     def signalled(self) -> None:
         """Take note that the pod must end: virt-handler ends the guest, by the deadline."""
@@ -117,14 +120,15 @@ class Launcher:
             await self._stale.wait()
             self._stale.clear()
             try:
-                await self._report()
+                report = await self._report()
             except LibvirtError as exc:
                 log.warning("domain_not_read", error=str(exc))
             except Exception:
                 log.exception("reading_broke")
             else:
-                continue
-            # Its next connection makes it stale as well; this is for a call that was lost.
+                if report.state in _DEAD or not self._emulator.gone:
+                    continue
+            # Each event makes it stale as well; this is for a call or an event that was lost.
             await self._wait(self._stale, timedelta(seconds=_READ_AGAIN))
             self._stale.set()
 
@@ -134,6 +138,8 @@ class Launcher:
             report = await self._guest.report()
             self._server.report(report)
             self._learn(self._after(report))
+            if self._end.alive:
+                self._emulator.follow(self._guest.name)
             self._known.set()
             return report
 

@@ -14,9 +14,9 @@ import pytest
 
 from hypercobalt.adapters.disks.fake import FakeDisks
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
-from hypercobalt.adapters.libvirt.model import Domain
+from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
-from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, Stopped, Suspended
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason, Stopped, Suspended
 from hypercobalt.virt.launcher import guest
 from hypercobalt.virt.launcher.launcher import Launcher
 from hypercobalt.virt.launcher.settings import LauncherSettings
@@ -291,6 +291,30 @@ async def test_launcher_ends_when_no_domain_appears_or_is_wanted(world: World) -
         launcher.signalled()
         assert await running == 0
     assert not Path(world.paths.command_socket).exists()
+
+
+async def test_end_of_qemu_is_noticed_without_an_event(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.virt.launcher.launcher._READ_AGAIN", 0.01)
+    emulator = await asyncio.create_subprocess_exec("sleep", "60")
+    directory = Path(world.paths.runtime, "qemu/run")
+    directory.mkdir(parents=True)
+    (directory / "lab_guest.pid").write_text(f"{emulator.pid}\n")
+    async with world.launcher(), world.handler() as handler:
+        await call(handler, sync())
+        reports = handler.reports()
+        emulator.kill()
+        await emulator.wait()
+        await asyncio.sleep(0.05)
+        assert (await call(handler, GetDomain())).state is RUNNING
+        gone = replace(world.domain(), active=False, state=DomainState.SHUTOFF)
+        world.libvirt.put(replace(gone, reason=ShutoffReason.DAEMON))
+        async with asyncio.timeout(BOUND):
+            async for report in reports:
+                if report.reason is LifeReason.CRASHED:
+                    break
+        assert world.libvirt.calls["boot"] == 1
 
 
 async def test_reading_that_failed_is_repeated(
