@@ -7,10 +7,12 @@ deadline of `ending`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from hypercobalt.adapters.disks.port import Disks
@@ -48,7 +50,8 @@ class Launcher:
         self._server = LauncherServer(self._answer, peers=settings.handlers)
         self._stale, self._known = asyncio.Event(), asyncio.Event()
         self._changed = asyncio.Event()
-        self._end = EndFacts(datetime.now(UTC))
+        self._now = _steady_clock()
+        self._end = EndFacts(self._now())
         self._reading = asyncio.Lock()
         self._emulator = EmulatorWatch(Path(settings.paths.runtime), self._stale.set)
 
@@ -76,9 +79,9 @@ class Launcher:
     def signalled(self) -> None:
         """Take note that the pod must end: virt-handler ends the guest, by the deadline."""
         if self._end.marked is None:
-            now = self._guest.signalled = datetime.now(UTC)
+            self._guest.signalled = datetime.now(UTC)
             log.info("termination_signalled", grace_seconds=self._settings.grace_seconds)
-            self._learn(replace(self._end, marked=now))
+            self._learn(replace(self._end, marked=self._now()))
             self._stale.set()
 
     async def _answer(self, call: AnyCall) -> DomainReport | None:
@@ -151,7 +154,7 @@ class Launcher:
             self._end,
             appeared=self._end.appeared or appeared,
             alive=alive,
-            gone=None if alive else self._end.gone or datetime.now(UTC),
+            gone=None if alive else self._end.gone or self._now(),
             recorded=self._guest.recorded,
         )
 
@@ -165,7 +168,7 @@ class Launcher:
         timeout = timedelta(seconds=self._settings.qemu_timeout_seconds)
         while True:
             self._changed.clear()
-            step = end_step(self._end, datetime.now(UTC), grace=grace, qemu_timeout=timeout)
+            step = end_step(self._end, self._now(), grace=grace, qemu_timeout=timeout)
             match step.act:
                 case EndAct.WAIT:
                     await self._wait(self._changed, step.look_again)
@@ -185,8 +188,14 @@ class Launcher:
 
     async def _kill(self) -> None:
         log.warning("grace_period_over", seconds=self._settings.grace_seconds)
-        self._learn(replace(self._end, killed=datetime.now(UTC)))
+        self._learn(replace(self._end, killed=self._now()))
         try:
             await self._guest.kill()
         except LibvirtError as exc:
             log.warning("domain_not_killed", error=str(exc))
+
+
+def _steady_clock() -> Callable[[], datetime]:
+    """A clock for deadlines: a step of the machine's clock must end no guest early."""
+    began, start = datetime.now(UTC), monotonic()
+    return lambda: began + timedelta(seconds=monotonic() - start)
