@@ -88,6 +88,12 @@ class World:
             async with connect(path, uid=os.getuid()) as connection:
                 yield connection
 
+    async def called(self, name: str) -> None:
+        """Wait until a call to libvirt is under way."""
+        async with asyncio.timeout(BOUND):
+            while not self.libvirt.calls[name]:  # noqa: ASYNC110  the fake has no event for it
+                await asyncio.sleep(0.001)
+
     def domain(self) -> Domain:
         (found,) = self.libvirt.here.values()
         return found
@@ -268,6 +274,28 @@ async def test_signal_is_reported_and_no_guest_starts_after_it(world: World) -> 
         launcher.signalled()
         assert (await call(handler, GetDomain())) == report
         assert (report.state, report.shutdown_since) == (RUNNING, None)
+
+
+async def test_guest_whose_start_is_under_way_gets_its_grace_period(world: World) -> None:
+    world.libvirt.delays["boot"] = 0.1
+    async with world.launcher() as (launcher, running), world.handler() as handler:
+        starting = asyncio.create_task(call(handler, sync()))
+        await world.called("boot")
+        launcher.signalled()
+        report = await starting
+        assert (report.state, report.marked_since is not None) == (RUNNING, True)
+        assert not running.done()
+
+
+async def test_signal_before_the_start_leaves_the_guest_off(world: World) -> None:
+    world.libvirt.delays["define"] = 0.1
+    async with world.launcher() as (launcher, running), world.handler() as handler:
+        starting = asyncio.create_task(call(handler, sync()))
+        await world.called("define")
+        launcher.signalled()
+        await asyncio.gather(starting, return_exceptions=True)
+        assert await running == 0
+    assert not world.libvirt.calls["boot"]
 
 
 async def test_guest_that_nobody_ends_is_ended_at_the_deadline(world: World) -> None:

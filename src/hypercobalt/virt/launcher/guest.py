@@ -52,6 +52,7 @@ class Guest:
 
     Attributes:
         name: of the domain that was read last.
+        has_run: it was started, or perhaps.
         recorded: virt-handler has recorded how the domain ended.
         signalled: when the pod was told to end.
     """
@@ -61,7 +62,7 @@ class Guest:
         self._syncing = asyncio.Lock()
         self._devices = (-1, RunningDevices())
         self._marks = DomainMarks()
-        self._has_run = False
+        self.has_run = False
         self._ended: LifeReason | None = None
         self.name, self.recorded = "", False
         self.signalled: datetime | None = None
@@ -71,7 +72,7 @@ class Guest:
         found = await self._session.domains()
         if not found:
             return None
-        self.name, self._has_run = found[0].name, self._has_run or found[0].active
+        self.name, self.has_run = found[0].name, self.has_run or found[0].active
         return found[0]
 
     async def report(self) -> DomainReport:
@@ -106,7 +107,7 @@ class Guest:
         async with self._syncing:
             domain = await self.domain()
             ending = self.recorded or self.signalled is not None
-            plan = sync_plan(SyncFacts(_phase(vmi), domain, self._has_run, ending))
+            plan = sync_plan(SyncFacts(_phase(vmi), domain, self.has_run, ending))
             if plan.define:
                 await self._define(vmi, call)
                 domain = await self.domain()
@@ -159,19 +160,19 @@ class Guest:
         self.recorded = True
 
     async def _start(self, domain: Domain, *, paused: bool) -> None:
+        if self.signalled is not None:
+            return  # the signal came while the disks were made
         log.info("starting_domain", domain=domain.name)
+        self.has_run = True  # before it is known: in doubt it is not started twice
         try:
             await self._session.boot(domain.uuid, paused=paused)
         except LibvirtRefusedError:
-            raise  # nothing was begun
-        except LibvirtError:
-            self._has_run = True  # perhaps; in doubt it is not started twice
+            self.has_run = False
             raise
-        self._has_run = True
 
     def _seen(self, domain: Domain) -> DomainView:
-        found = states.settled(states.view(domain), has_run=self._has_run, ended=self._ended)
-        if found.state is LifeCycle.SHUTOFF and self._has_run:
+        found = states.settled(states.view(domain), has_run=self.has_run, ended=self._ended)
+        if found.state is LifeCycle.SHUTOFF and self.has_run:
             self._ended = found.reason
         return found
 

@@ -23,7 +23,6 @@ from hypercobalt.virt.launcher.emulator import EmulatorWatch
 from hypercobalt.virt.launcher.ending import EndAct, EndFacts, end_step
 from hypercobalt.virt.launcher.guest import Guest
 from hypercobalt.virt.launcher.settings import LauncherSettings
-from hypercobalt.virt.launcher.states import NEVER_RAN
 from hypercobalt.virt.wire import messages
 from hypercobalt.virt.wire.messages import AnyCall, DomainReport
 from hypercobalt.virt.wire.server import LauncherServer
@@ -81,7 +80,7 @@ class Launcher:
         if self._end.marked is None:
             self._guest.signalled = datetime.now(UTC)
             log.info("termination_signalled", grace_seconds=self._settings.grace_seconds)
-            self._learn(replace(self._end, marked=self._now()))
+            self._learn(replace(self._end, marked=self._now(), appeared=self._guest.has_run))
             self._stale.set()
 
     async def _answer(self, call: AnyCall) -> DomainReport | None:
@@ -149,10 +148,9 @@ class Launcher:
     def _after(self, report: DomainReport) -> EndFacts:
         """What the end depends on, once the domain was read."""
         alive = report.state not in _DEAD
-        appeared = alive or (report.state is not None and report.reason not in NEVER_RAN)
         return replace(
             self._end,
-            appeared=self._end.appeared or appeared,
+            appeared=self._guest.has_run,
             alive=alive,
             gone=None if alive else self._end.gone or self._now(),
             recorded=self._guest.recorded,
