@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hypercobalt.adapters.disks.fake import FakeDisks
 from hypercobalt.adapters.disks.port import MIB, DiskFailureError, DiskImage
@@ -117,6 +121,24 @@ async def test_bad_image_is_the_vmis_fault_and_a_full_disk_is_not(
         await prepare_volumes(vmi(container_disk()), paths, disks)
     with pytest.raises(UnfitVMIError, match=r"spec\.volumes\[0\]"):
         await prepare_volumes(vmi({"name": "d", "emptyDisk": {"capacity": "1"}}), paths, disks)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["..", ".", "", "disk", "guest.img", "up", "loop"]), max_size=8))
+def test_any_path_leads_to_a_file_of_the_image_or_nowhere(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+) -> None:
+    place = tmp_path_factory.mktemp("image")
+    paths = PodPaths(public=f"{place}/public", ephemeral=f"{place}/e", images=f"{place}/images")
+    root = put(paths, "disk/guest.img").parents[1]
+    (root / "up").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    disks = FakeDisks()
+    disks.images[root / "disk/guest.img"] = DiskImage("raw", MIB)
+    with suppress(UnfitVMIError, DiskFailureError):
+        made = vmi(container_disk("/".join(parts)))
+        assert asyncio.run(prepare_volumes(made, paths, disks)) == {"root": "raw"}
+        assert Path(paths.container_disk(0)).resolve().is_relative_to(root)
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", "", "a" * 64])
