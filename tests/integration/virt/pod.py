@@ -59,7 +59,11 @@ ln -s pts/ptmx $place/dev/ptmx
 for name in null:3 zero:5 full:7 random:8 urandom:9; do
   mknod -m 666 $place/dev/${name%:*} c 1 ${name#*:}
 done
+mkdir $place/dev/net
+mknod -m 666 $place/dev/net/tun c 10 200
 mount --move $place/dev /dev
+ip tuntap add dev tap0 mode tap user 107
+ip link set tap0 up
 [ -z "$room" ] || mount -t tmpfs -o "size=$room,uid=107,gid=107" tmpfs $place/ephemeral
 ip link set lo up
 cd $place

@@ -22,6 +22,7 @@ from hypercobalt.virt.wire.client import (
 )
 from hypercobalt.virt.wire.messages import (
     Delete,
+    DomainInterface,
     DomainReport,
     GetDomain,
     Kill,
@@ -30,6 +31,8 @@ from hypercobalt.virt.wire.messages import (
     PausedBy,
     Reset,
     Shutdown,
+    Sync,
+    TapDevice,
     Unpause,
 )
 from hypercobalt.vmi.phases import LifeCycle, LifeReason
@@ -135,6 +138,36 @@ async def test_guest_runs_is_driven_and_ends_when_it_does_not_obey(idle: Pod, ca
             assert (await host.call(idle.sync(phase=phase))).state is SHUTOFF
         assert (await host.call(Delete())).state is None
     assert await ended(idle) == 0
+
+
+async def test_guest_has_the_devices_of_its_vmi(idle: Pod, cache: str) -> None:
+    domain = {
+        "machine": {"type": "q35"},
+        "memory": {"guest": "32Mi"},
+        "cpu": {"model": "host-model", "sockets": 2, "cores": 1, "threads": 1},
+        "firmware": {"uuid": idle.uid},
+        "devices": {
+            "disks": [{"name": "root", "disk": {"bus": "virtio"}}, {"name": "data", "disk": {}}],
+            "interfaces": [{"name": "default", "masquerade": {}}],
+            "rng": {},
+        },
+    }
+    volumes = [
+        {"name": "root", "containerDisk": {"image": "lab/guest"}},
+        {"name": "data", "emptyDisk": {"capacity": "64Mi"}},
+    ]
+    networks = [{"name": "default", "pod": {}}]
+    made = idle.sync(domain=domain, volumes=volumes, networks=networks)
+    idle.start(cache=cache)
+    async with handler(idle) as host:
+        tap = TapDevice("tap0", "02:00:00:00:00:01", 1450)
+        await host.call(Sync(made.vmi, {"default": tap}, emulation=True))
+        running = await host.until(RUNNING)
+        assert running.interfaces == (DomainInterface("default", tap.mac, "tap0"),)
+        sockets = Path(idle.paths.private, idle.uid)
+        assert {one.name for one in sockets.iterdir()} == {"virt-serial0", "virt-vnc"}
+        assert all(one.is_socket() for one in sockets.iterdir())
+        assert Path(idle.paths.empty_disk("data")).exists()
 
 
 async def test_guest_that_powers_off_ends_well_and_the_pod_waits_for_the_record(
