@@ -26,6 +26,7 @@ BY_HAND = {
 SERVED_BY_HAND = {
     "runtime/listener.py": "the listener",
     "virt/wire/server.py": "no port: a pod's Unix socket, for few peers whose user it checks",
+    "virt/launcher/dhcp.py": "DHCP of a pod's one guest, on its own bridge: 67",
     "lab/bmc/ipmi.py": "test only: a BMC of the lab, in its own network",
     "lab/bmc/server.py": "test only: a BMC of the lab, in its own network",
     "lab/bmc/__main__.py": "test only: a BMC of the lab, in its own network",

@@ -23,10 +23,11 @@ from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.virt.launcher import marks, states
 from hypercobalt.virt.launcher.devices import RunningDevices, running_devices
+from hypercobalt.virt.launcher.dhcp import DhcpServers
 from hypercobalt.virt.launcher.libvirtd import has_kvm, socket_directory
 from hypercobalt.virt.launcher.marks import DomainMarks
 from hypercobalt.virt.launcher.settings import LauncherSettings
-from hypercobalt.virt.launcher.syncing import SyncFacts, sync_plan
+from hypercobalt.virt.launcher.syncing import SyncFacts, SyncPlan, sync_plan
 from hypercobalt.virt.launcher.volumes import prepare_volumes, takes_direct_io
 from hypercobalt.virt.wire.messages import DomainReport, Sync
 from hypercobalt.vmi.domain import DomainContext, Tap, document
@@ -59,7 +60,7 @@ class Guest:
 
     def __init__(self, settings: LauncherSettings, session: LibvirtSession, disks: Disks) -> None:
         self._settings, self._session, self._disks = settings, session, disks
-        self._syncing = asyncio.Lock()
+        self._syncing, self._dhcp = asyncio.Lock(), DhcpServers()
         self._devices = (-1, RunningDevices())
         self._marks = DomainMarks()
         self.has_run = False
@@ -108,6 +109,8 @@ class Guest:
             domain = await self.domain()
             ending = self.recorded or self.signalled is not None
             plan = sync_plan(SyncFacts(_phase(vmi), domain, self.has_run, ending))
+            if plan != SyncPlan():
+                await self._dhcp.serve(call.taps)
             if plan.define:
                 await self._define(vmi, call)
                 domain = await self.domain()
@@ -175,6 +178,10 @@ class Guest:
         if found.state is LifeCycle.SHUTOFF and self.has_run:
             self._ended = found.reason
         return found
+
+    def close(self) -> None:
+        """Answer the guest no longer."""
+        self._dhcp.close()
 
     def _read(self, call: Sync) -> VirtualMachineInstance:
         try:

@@ -74,6 +74,7 @@ class Launcher:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._emulator.close()
+            self._guest.close()
 
     def signalled(self) -> None:
         """Take note that the pod must end: virt-handler ends the guest, by the deadline."""

@@ -66,6 +66,30 @@ class DomainReport(msgspec.Struct, frozen=True, omit_defaults=True):
     interfaces: tuple[DomainInterface, ...] = ()
 
 
+class DhcpOffer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the guest of a tap gets by DHCP, IPv4 alone.
+
+    Attributes:
+        bridge: device of the pod on which the guest asks, such as `k6t-eth0`.
+        address: of the guest with the length of its network, `10.0.2.2/24`.
+        server: address of who answers, `10.0.2.1`.
+        gateway: of the guest; "" for none.
+        dns: addresses of servers.
+        host_name: of the guest.
+        domain: that names are looked up in.
+        routes: further ones, each a network and its gateway.
+    """
+
+    bridge: str
+    address: str
+    server: str
+    gateway: str = ""
+    dns: tuple[str, ...] = ()
+    host_name: str = ""
+    domain: str = ""
+    routes: tuple[tuple[str, str], ...] = ()
+
+
 class TapDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tap that the handler has made in the pod for one network.
 
@@ -73,11 +97,13 @@ class TapDevice(msgspec.Struct, frozen=True, omit_defaults=True):
         device: such as `tap0`.
         mac: of the guest's NIC; "" leaves it to the VMI.
         mtu: bytes; None leaves it to the driver.
+        dhcp: what its guest is told by DHCP, which needs its MAC; None answers nothing.
     """
 
     device: str
     mac: str = ""
     mtu: int | None = None
+    dhcp: DhcpOffer | None = None
 
 
 class LauncherCall(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="call"):
