@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.virt.launcher.dhcp_packets import Lease, answer, read_request
+from hypercobalt.virt.launcher.dhcp_packets import DhcpLease, answer, read_request
 from hypercobalt.virt.wire.messages import DhcpOffer, TapDevice
 from hypercobalt.vmi.unfit import UnfitVMIError
 
@@ -34,7 +34,7 @@ class DhcpServers:
     """A server for each network that has an offer."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Lease, asyncio.DatagramTransport]] = {}
+        self._known: dict[str, tuple[DhcpLease, asyncio.DatagramTransport]] = {}
 
     async def serve(self, taps: Mapping[str, TapDevice]) -> None:
         """Serve these networks; one that is served as it should be is left alone.
@@ -61,14 +61,14 @@ class DhcpServers:
         self._known.clear()
 
 
-def lease_of(network: str, tap: TapDevice, offer: DhcpOffer) -> Lease:
+def lease_of(network: str, tap: TapDevice, offer: DhcpOffer) -> DhcpLease:
     """What the guest of a tap gets.
 
     Raises:
         UnfitVMIError: an address cannot be.
     """
     try:
-        return Lease(
+        return DhcpLease(
             mac=bytes.fromhex(tap.mac.replace(":", "")),
             address=IPv4Interface(offer.address),
             server=IPv4Address(offer.server),
@@ -84,7 +84,7 @@ def lease_of(network: str, tap: TapDevice, offer: DhcpOffer) -> Lease:
 
 
 class _Server(asyncio.DatagramProtocol):
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: DhcpLease) -> None:
         self._lease = lease
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -100,7 +100,7 @@ class _Server(asyncio.DatagramProtocol):
         log.warning("dhcp_not_answered", error=str(exc))
 
 
-async def _open(bridge: str, lease: Lease) -> asyncio.DatagramTransport:
+async def _open(bridge: str, lease: DhcpLease) -> asyncio.DatagramTransport:
     """A server on one device; the socket takes broadcasts, so it belongs to no address."""
     endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:

@@ -29,15 +29,13 @@ _ADDRESS_BYTES: Final = 4
 
 
 class DhcpType(IntEnum):
-    """Values of option 53."""
+    """Values of option 53 that are read or written."""
 
     DISCOVER = 1
     OFFER = 2
     REQUEST = 3
-    DECLINE = 4
     ACK = 5
     NAK = 6
-    RELEASE = 7
     INFORM = 8
 
 
@@ -77,7 +75,7 @@ class DhcpRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class DhcpLease:
     """What the one client gets.
 
     Args:
@@ -105,7 +103,7 @@ class Lease:
 
 def read_request(data: bytes) -> DhcpRequest | None:
     """Read a client's message; None if it is none."""
-    if len(data) < _OPTIONS_AT or data[_OPTIONS_AT - len(_COOKIE) : _OPTIONS_AT] != _COOKIE:
+    if data[_OPTIONS_AT - len(_COOKIE) : _OPTIONS_AT] != _COOKIE:  # nor is one that is shorter
         return None
     op, hardware, length, _, transaction, _, flags, own, _, _, _, mac = _HEAD.unpack_from(data)
     options = dict(_options(data[_OPTIONS_AT:]))
@@ -117,7 +115,7 @@ def read_request(data: bytes) -> DhcpRequest | None:
     return DhcpRequest(kind[0], transaction, flags, mac[:_MAC_BYTES], address, server)
 
 
-def answer(request: DhcpRequest, lease: Lease) -> bytes | None:
+def answer(request: DhcpRequest, lease: DhcpLease) -> bytes | None:
     """The answer to a message; None where there is none."""
     if request.mac != lease.mac or request.server not in {None, lease.server.packed}:
         return None
@@ -134,7 +132,9 @@ def answer(request: DhcpRequest, lease: Lease) -> bytes | None:
             return None
 
 
-def _message(request: DhcpRequest, lease: Lease, kind: DhcpType, *, leased: bool = True) -> bytes:
+def _message(
+    request: DhcpRequest, lease: DhcpLease, kind: DhcpType, *, leased: bool = True
+) -> bytes:
     refused = kind is DhcpType.NAK
     none, address = bytes(_ADDRESS_BYTES), lease.address.ip.packed
     head = _HEAD.pack(
@@ -156,7 +156,7 @@ def _message(request: DhcpRequest, lease: Lease, kind: DhcpType, *, leased: bool
     return whole.ljust(_SHORTEST, bytes((_PAD,)))
 
 
-def _configuration(lease: Lease) -> dict[_Option, bytes]:
+def _configuration(lease: DhcpLease) -> dict[_Option, bytes]:
     routes = list(lease.routes)
     if routes and lease.gateway:  # a client that reads routes does not read its router
         routes.append((IPv4Network("0.0.0.0/0"), lease.gateway))
@@ -180,12 +180,13 @@ def _route(network: IPv4Network, gateway: IPv4Address) -> bytes:
 def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Options until their end; one that is cut ends them, too."""
     at = 0
-    while at < len(data) and data[at] != _END:
+    while at + 1 < len(data) and data[at] != _END:
         if data[at] == _PAD:
             at += 1
             continue
-        value = data[at + 2 : at + 2 + data[at + 1]] if at + 1 < len(data) else b""
-        if at + 1 >= len(data) or len(value) != data[at + 1]:
+        length = data[at + 1]
+        value = data[at + 2 : at + 2 + length]
+        if len(value) < length:
             return
         yield data[at], value
-        at += 2 + len(value)
+        at += 2 + length

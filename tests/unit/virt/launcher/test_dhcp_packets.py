@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 
 from hypercobalt.virt.launcher.dhcp_packets import (
     LEASE_SECONDS,
+    DhcpLease,
     DhcpRequest,
-    DhcpType,
-    Lease,
     answer,
     read_request,
 )
 
 MAC, OTHER = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 SERVER, ADDRESS = IPv4Address("10.0.2.1"), IPv4Address("10.0.2.2")
-LEASE = Lease(
+LEASE = DhcpLease(
     mac=MAC,
     address=IPv4Interface("10.0.2.2/24"),
     server=SERVER,
@@ -52,13 +51,13 @@ def options(reply: bytes) -> dict[int, bytes]:
     return found
 
 
-def reply_to(data: bytes, lease: Lease = LEASE) -> bytes | None:
+def reply_to(data: bytes, lease: DhcpLease = LEASE) -> bytes | None:
     request = read_request(data)
     return answer(request, lease) if request else None
 
 
 def test_address_is_offered_and_confirmed_with_all_that_goes_with_it() -> None:
-    for asked, told in ((1, DhcpType.OFFER), (3, DhcpType.ACK)):
+    for asked, told in ((1, 2), (3, 5)):
         reply = reply_to(message(asked, (50, ADDRESS.packed), (54, SERVER.packed)))
         assert reply is not None
         assert len(reply) >= 300
@@ -80,7 +79,7 @@ def test_address_is_offered_and_confirmed_with_all_that_goes_with_it() -> None:
 
 
 def test_what_a_lease_lacks_is_not_said() -> None:
-    bare = Lease(mac=MAC, address=LEASE.address, server=SERVER)
+    bare = DhcpLease(mac=MAC, address=LEASE.address, server=SERVER)
     reply = reply_to(message(1), bare)
     assert reply is not None
     assert options(reply).keys() == {53, 54, 51, 1}
@@ -91,6 +90,10 @@ def test_routes_come_with_the_gateway_that_they_hide() -> None:
     reply = reply_to(message(1), replace(LEASE, routes=(route,)))
     assert reply is not None
     assert options(reply)[121] == bytes((22, 198, 51, 100, 10, 0, 2, 9, 0, 10, 0, 2, 1))
+    half = (IPv4Network("198.51.100.128/25"), IPv4Address("10.0.2.9"))
+    reply = reply_to(message(1), replace(LEASE, routes=(half,), gateway=None))
+    assert reply is not None
+    assert options(reply)[121] == bytes((25, 198, 51, 100, 128, 10, 0, 2, 9))
 
 
 def test_another_address_is_refused() -> None:
@@ -100,13 +103,13 @@ def test_another_address_is_refused() -> None:
     ):
         reply = reply_to(data)
         assert reply is not None
-        assert (options(reply)[53], reply[16:20]) == (bytes((DhcpType.NAK,)), bytes(4))
+        assert (options(reply)[53], reply[16:20]) == (bytes((6,)), bytes(4))
         assert options(reply).keys() == {53, 54}
 
 
 def test_renewal_and_question_without_an_address_are_answered() -> None:
     for data in (message(3, own=ADDRESS.packed), message(3)):
-        assert options(reply_to(data) or b"")[53] == bytes((DhcpType.ACK,))
+        assert options(reply_to(data) or b"")[53] == bytes((5,))
     told = reply_to(message(8, own=ADDRESS.packed))
     assert told is not None
     assert 51 not in options(told)
@@ -131,6 +134,23 @@ def test_renewal_and_question_without_an_address_are_answered() -> None:
 )  # fmt: skip
 def test_what_is_not_for_this_server_is_not_answered(data: bytes) -> None:
     assert reply_to(data) is None
+
+
+def test_options_end_where_they_say_or_are_cut() -> None:
+    head, other = message(1)[:240], bytes((50, 4, 10, 0, 2, 3))
+    for tail in (
+        bytes((53, 1, 3, 255, 0)) + other,
+        bytes((53, 1, 3)) + other[:-1],
+        bytes((53, 1, 3, 50)),
+        bytes((53, 1, 3)),
+        bytes((0, 0, 53, 1, 3, 0)),
+    ):
+        assert read_request(head + tail) == DhcpRequest(3, 77, 0x8000, MAC)
+    empty = read_request(head + bytes((53, 1, 3, 54, 0)))
+    assert empty is not None
+    assert empty.server == b""
+    for tail in (b"", bytes((53,)), bytes((53, 1)), bytes((53, 0)), bytes((53, 2, 1, 1))):
+        assert read_request(head + tail) is None
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
