@@ -205,7 +205,7 @@ class Guest:
                 for name, tap in call.taps.items()
             },
             formats=formats,
-            direct_io=takes_direct_io(Path(paths.ephemeral)),
+            direct_io=all(map(takes_direct_io, map(Path, (paths.ephemeral, paths.runtime)))),
             vhost_net=Path("/dev/vhost-net").exists(),  # noqa: ASYNC240  a name in a tmpfs
             paths=paths,
         )
