@@ -33,9 +33,10 @@ _NAMESPACES: Final = (
     "unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child",
     "--mount-proc",
 )  # fmt: skip
+# The kernel forgets the signal of --kill-child with a change of user: it is asked for again.
 _USER: Final = (
-    "setpriv", f"--reuid={LAUNCHER_USER}", f"--regid={LAUNCHER_USER}", "--clear-groups",
-    "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
+    "setpriv", "--pdeathsig", "KILL", f"--reuid={LAUNCHER_USER}", f"--regid={LAUNCHER_USER}",
+    "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
 )  # fmt: skip
 # An interpreter below /root stays in reach of a user that may not enter that directory.
 _SCRIPT: Final = """
@@ -202,6 +203,7 @@ class Pod:
         if self._process is not None:
             self._process.kill()
             self._process.wait(WAIT)
+            until(lambda: not self._left(), "the end of the pod's processes")
 
     def vmi(self, *, phase: str = "Scheduled", **spec: object) -> bytes:
         """The VMI as the handler passes it on, as JSON."""
@@ -242,6 +244,11 @@ class Pod:
         raw.write_bytes(bootsector.image(program).ljust(_DISK_BYTES, b"\0"))
         convert = ("qemu-img", "convert", "-f", "raw", "-O", "qcow2")
         subprocess.run([*convert, str(raw), str(disk / "guest.qcow2")], check=True)
+
+    def _left(self) -> bool:
+        """Whether a process is left that has the pod's directory in its command."""
+        command = str(self.directory).encode()
+        return any(command in _words(int(one.name)) for one in Path("/proc").glob("[0-9]*"))
 
     def _by_command(self, program: str) -> list[int]:
         numbers = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
