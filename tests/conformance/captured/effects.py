@@ -104,6 +104,7 @@ class Effects:
             now = await objects.of_others(self.site.rest)
             if now == self.before:
                 break
+        self._follow_guests()
         changed = {key for key in {*self.before, *now} if self.before.get(key) != now.get(key)}
         assert not changed, f"not at rest before the attack: {sorted(changed)}"
         self.site.deeds.judge = self.judge
