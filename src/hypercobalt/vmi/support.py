@@ -71,7 +71,7 @@ TABLE: Final = (
     Honoured(f"{_DEVICES}autoattachGraphicsDevice", "VNC on a socket of the pod"),
     Honoured(f"{_DEVICES}autoattachMemBalloon"),
     Honoured(f"{_DEVICES}autoattachPodInterface"),
-    Honoured(f"{_DEVICES}autoattachSerialConsole", "reached by `cobalt console`"),
+    Honoured(f"{_DEVICES}autoattachSerialConsole", "on the socket `virt-serial0` of the launcher"),
     Honoured(f"{_DEVICES}blockMultiQueue"),
     Honoured(f"{_DEVICES}disableHotplug"),
     Honoured(f"{_DEVICES}useVirtioTransitional"),
