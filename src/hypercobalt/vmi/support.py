@@ -188,7 +188,7 @@ def _field(schema: SchemaField, value: Json, path: str, plain: str) -> Iterator[
     elif plain in PARENTS:
         yield from _members(schema, value, path, plain)
     elif not is_honoured(plain) and (value or isinstance(value, dict)):
-        # What is false, zero or empty asks for nothing.
+        # Members that are false, zero or empty request nothing.
         yield FieldCause(CauseReason.NOT_SUPPORTED, path, f"{path} is {NOT_HONOURED}")
 
 

@@ -16,7 +16,7 @@ LARGEST: Final = 64 * 1024**4
 
 
 class ImageError(TerminalError):
-    """An image is none that a guest may have; the message names the file and what is wrong."""
+    """qemu-img or our own check refuses an image; the message names the file and the fault."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"image {path.name[:64]!r}: {problem}", reason="InvalidImage")
