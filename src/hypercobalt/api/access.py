@@ -15,6 +15,7 @@ class UserInfo(Struct, frozen=True):
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
 
 
 class TokenReviewSpec(Struct, frozen=True):
@@ -93,6 +94,7 @@ class SubjectAccessReviewSpec(Struct, frozen=True):
     user: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}  # such as the scopes that a token is limited to
     resourceAttributes: ResourceAttributes | None = None
     nonResourceAttributes: NonResourceAttributes | None = None
 

@@ -23,7 +23,7 @@ _NONE = Limits()
 
 
 def within(struct: S, bounds: Bounds = OF_OTHERS) -> S:
-    """Give the struct within its bounds; the same object if it is so already.
+    """Return the struct within its bounds; the same object if it is so already.
 
     Args:
         struct: a status, a spec, or a part of one.

@@ -101,7 +101,7 @@ def set_condition(
     now: datetime,
     observed_generation: int | None = None,
 ) -> tuple[Condition, ...]:
-    """Give `conditions` with the one of `type_` set, in its old place or at the end.
+    """Return `conditions` with the one of `type_` set, in its old place or at the end.
 
     Args:
         conditions: as read; at most one per type.
@@ -173,7 +173,7 @@ def is_false(conditions: Iterable[Condition], type_: str) -> bool:
 
 
 def remove_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
-    """Give `conditions` without the one of `type_`; the same tuple object if it is not there."""
+    """Return `conditions` without the one of `type_`; the same tuple object if it is not there."""
     if get_condition(conditions, type_) is None:
         return conditions
     return tuple(c for c in conditions if c.type != type_)

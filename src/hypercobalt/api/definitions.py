@@ -49,6 +49,7 @@ class DomainDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         autostart: it starts with its host, by libvirt or by libvirt-guests.
         saved: its memory lies in a file on the host, to be loaded at its next start.
         halted: its owner has suspended it, so it stays off once its memory is gone.
+        crashed: its process has ended by itself, so it is to run again, too.
     """
 
     name: str
@@ -57,6 +58,12 @@ class DomainDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     autostart: bool = False
     saved: bool = False
     halted: bool = False
+    crashed: bool = False
+
+    @property
+    def is_to_run(self) -> bool:
+        """Whether another host starts it once its own is dead."""
+        return (self.active or self.crashed) and not self.halted
 
     def __repr__(self) -> str:
         return f"DomainDefinition({self.name}, active={self.active})"
@@ -112,6 +119,7 @@ class _DomainLine(msgspec.Struct, frozen=True, omit_defaults=True):
     autostart: bool = False
     saved: bool = False
     halted: bool = False
+    crashed: bool = False
 
 
 class _Entry(NamedTuple):
@@ -133,7 +141,7 @@ def pack(host: HostDefinitions, most: int = MOST_PACKED) -> Packed:
         raise ValueError(f"{len(host.domains)} domains: at most {MOST_DOMAINS} are stored")
     entries = sorted(
         (_entry(uuid, one) for uuid, one in host.domains.items()),
-        key=lambda one: (not one.definition.active, len(one.line), one.uuid),
+        key=lambda one: (not one.definition.is_to_run, len(one.line), one.uuid),
     )
     whole = [one for one in entries if len(one.line) <= MOST_LINE and one.definition.xml]
     head = msgspec.json.encode(_HostLine(host.bootID, host.mark))
@@ -176,7 +184,7 @@ def unpack(data: bytes) -> HostDefinitions:
                 raise ValueError("the definitions are longer than any host's")
             if one.xml:
                 domains[one.uuid] = DomainDefinition(
-                    one.name, one.xml, one.active, one.autostart, one.saved, one.halted
+                    one.name, one.xml, one.active, one.autostart, one.saved, one.halted, one.crashed
                 )
             else:
                 left_out[one.uuid] = one.name
@@ -190,7 +198,9 @@ def unpack(data: bytes) -> HostDefinitions:
 
 def _entry(uuid: str, one: DomainDefinition) -> _Entry:
     name = one.name[:_MOST_NAME]
-    line = _DomainLine(uuid, name, one.xml, one.active, one.autostart, one.saved, halted=one.halted)
+    line = _DomainLine(
+        uuid, name, one.xml, one.active, one.autostart, one.saved, one.halted, one.crashed
+    )
     named = _DomainLine(uuid, name)
     return _Entry(uuid, one, msgspec.json.encode(line), msgspec.json.encode(named))
 

@@ -33,6 +33,10 @@ FINALIZER: Final = "kvm.cloud.sap/eviction"
 """On an Eviction while it may have moves under way."""
 
 
+MOST_GUESTS: Final = 1024
+"""Most VirtualMachineInstances that the status of an Eviction names."""
+
+
 class EvictionConditionType(StrEnum):
     """Types of the conditions on an Eviction."""
 
@@ -186,8 +190,9 @@ class EvictionInstance(Struct, frozen=True):
         Field(
             "Pending: not begun. Migrating: on its way, the host alive. Evacuating: being rebuilt "
             "elsewhere, the host dead. Restarting: being started again on its host. Confirming: a "
-            "cold migration waits to be confirmed. Succeeded: has left, or runs again. Failed: "
-            "could not be moved, see message. Skipped: needs no move.",
+            "cold migration waits to be confirmed, or it is not seen to run on its new host yet. "
+            "Succeeded: has left, or runs again. Failed: could not be moved, or does not run where "
+            "it is, see message. Skipped: needs no move.",
             limits=Limits(enum=tuple(InstancePhase)),
         ),
     ] = None
@@ -297,6 +302,15 @@ class EvictionStatus(Struct, frozen=True):
         tuple[EvictionCheck, ...],
         Field("What was checked before the first move.", keys=("name",)),
     ] = ()
+    virtualMachineInstances: Annotated[
+        tuple[str, ...],
+        Field(
+            "VirtualMachineInstances on the host, as NAMESPACE/NAME, which do not move and are "
+            f"waited for; {MOST_GUESTS} at most.",
+            limits=Limits(max_items=MOST_GUESTS),
+            items=Limits(max_length=317),
+        ),
+    ] = ()
     conditions: Annotated[
         tuple[Condition, ...], Field("State of each aspect of the Eviction.", keys=("type",))
     ] = ()
@@ -348,6 +362,14 @@ def empties(eviction: Eviction, host: str) -> bool:
     """Whether all instances of a host leave by an Eviction; its own name does not matter."""
     spec = eviction.spec
     return spec.hypervisor == host and not spec.instances and spec.mode not in _STAY
+
+
+def ends_empty(spec: EvictionSpec) -> bool:
+    """Whether nothing may run on the host when the Eviction has succeeded.
+
+    So it is for the whole host, unless instances are restarted there.
+    """
+    return not spec.instances and spec.mode != EvictionMode.RESTART
 
 
 _ALIVE: Final = frozenset({EvictionMode.RESTART, EvictionMode.LIVE, EvictionMode.COLD})

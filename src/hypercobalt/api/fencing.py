@@ -179,7 +179,10 @@ class Fencing(Struct, frozen=True):
 
 
 class GuestsStopped(Struct, frozen=True):
-    """What the node agent reports once it has ended every instance of its host."""
+    """What the node agent reports once it has ended every instance of its host.
+
+    Launcher pods are among them.
+    """
 
     bootID: Annotated[str, Field("The boot in which it did so.", limits=BOOT_ID)]
     startedAt: Annotated[

@@ -99,7 +99,7 @@ class DomainCapabilities(Struct, frozen=True):
             "`mode/custom/Skylake-Server`.",
             default=(),
             limits=Limits(max_items=512),
-            items=Limits(max_length=128),
+            items=Limits(max_length=64),
         ),
     ] = ()
     supportedFeatures: Annotated[
@@ -107,7 +107,7 @@ class DomainCapabilities(Struct, frozen=True):
         Field(
             "Features that libvirt reports as supported, such as `sev`.",
             default=(),
-            items=Limits(max_length=128),
+            items=Limits(max_length=64),
         ),
     ] = ()
 

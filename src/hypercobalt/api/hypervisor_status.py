@@ -33,9 +33,17 @@ MOST_PORTS: Final = 384
 class Instance(Struct, frozen=True):
     """One virtual machine on the host."""
 
-    id: Annotated[str, Field("UUID of the instance.", limits=Limits(max_length=64))]
+    id: Annotated[str, Field("UUID of the instance.", limits=Limits(max_length=36))]
     name: Annotated[str, Field("Name of its libvirt domain.", limits=Limits(max_length=255))]
     active: Annotated[bool, Field("Whether it is running.")]
+    namespace: Annotated[
+        str | None,
+        Field(
+            "Namespace of the VirtualMachineInstance that it is; `id` is then the UID of its "
+            "launcher pod. Absent for a domain of the host's libvirt.",
+            limits=Limits(max_length=63),
+        ),
+    ] = None
 
 
 class InstancePort(Struct, frozen=True):

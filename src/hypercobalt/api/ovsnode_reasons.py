@@ -89,7 +89,7 @@ class FlowsReason(StrEnum):
     NOT_MEASURABLE = "NotMeasurable"
 
 
-class ReadyReason(StrEnum):
+class OVSReadyReason(StrEnum):
     """Reasons of `Ready`, besides the type of the first condition that fails."""
 
     ALL_PASSED = "AllChecksPassed"

@@ -20,7 +20,7 @@ _DRAWN: Final = {
 
 
 def reference() -> str:
-    """Give the page."""
+    """Return the page."""
     parts = [
         "# States\n\nWhich state may follow which. Drawn by `scripts/generate` from the tables "
         "that the rules are held to;\nto stay in a state is always allowed.\n"

@@ -86,13 +86,20 @@ def templates() -> dict[str, str]:
 
 
 def _owned() -> str:
-    """The characters of all `variables.fieldSets`, as CEL, which has no recursion."""
+    """The characters of all `variables.fieldSets`, as CEL, which has no recursion.
+
+    Their names are joined, and what they come to is measured once: no sum is needed.
+    """
     names = [f"n{level}" for level in range(_LEVELS)]
-    below = f"(size({_below(names)}) == 0 ? 0 : {MOST_OWNED})"
+    deeper = f"size({_below(names)}) > 0"
+    joined = ""
     for level in reversed(range(_LEVELS)):
-        name = names[level]
-        below = f"{_below(names[:level])}.map({name}, size({name}) + 6 + {below}).sum()"
-    return f"variables.fieldSets.map(fields, {below}).sum()"
+        name, within = names[level], _below(names[:level])
+        deeper = f"{within}.exists({name}, {deeper})"
+        joined = f'{within}.map({name}, {name} + "......"{joined}).join()'
+        joined = f" + {joined}" if level else joined
+    length = f"size(variables.fieldSets.map(fields, {joined}).join())"
+    return f"{length} + (variables.fieldSets.exists(fields, {deeper}) ? {MOST_OWNED} : 0)"
 
 
 def _below(names: Iterable[str]) -> str:

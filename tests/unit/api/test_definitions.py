@@ -203,6 +203,7 @@ def test_any_change_of_the_bytes_is_refused_or_read_as_the_same(
             autostart=st.booleans(),
             saved=st.booleans(),
             halted=st.booleans(),
+            crashed=st.booleans(),
         ),
         max_size=4,
     )

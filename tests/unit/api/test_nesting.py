@@ -48,7 +48,7 @@ def test_deep_object_is_read_and_hides_no_other(type_: type[Object]) -> None:
 
 
 @pytest.mark.parametrize("type_", READ, ids=lambda one: one.__name__)
-async def test_deep_object_ends_no_watch(type_: type[Object]) -> None:
+async def test_watch_goes_on_after_a_deep_object(type_: type[Object]) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield b'{"type":"MODIFIED","object":%s}\n' % hostile()
         yield b'{"type":"ADDED","object":{"metadata":{"name":"kvm-b"}}}\n'

@@ -65,7 +65,7 @@ def test_bytes_of_others_do_not_open(data: bytes) -> None:
         KEY.open(data, OWNER)
 
 
-def test_a_key_that_shares_one_secret_with_everybody_seals_nothing() -> None:
+def test_a_key_that_shares_one_secret_with_everyone_seals_nothing() -> None:
     for raw in (bytes(32), b"\1" + bytes(31)):
         with pytest.raises(SealError, match="cannot be sealed with"):
             PublicKey(base64.b64encode(raw).decode()).seal(b"secret", OWNER)
