@@ -1,6 +1,8 @@
 """Client, informers, work queue, controllers, manager: what a controller needs, no domain word."""
 
 from hypercobalt.api.address import Address, parse_address
+from hypercobalt.kubeconfig import Connection
+from hypercobalt.kubeconfig import load as load_connection
 from hypercobalt.logs import configure as configure_logs
 from hypercobalt.runtime.cache import Cache
 from hypercobalt.runtime.client.collection import ListResult
@@ -20,8 +22,6 @@ from hypercobalt.runtime.client.errors import (
     WatchClosedError,
 )
 from hypercobalt.runtime.client.kube import Kube
-from hypercobalt.runtime.client.kubeconfig import Connection
-from hypercobalt.runtime.client.kubeconfig import load as load_connection
 from hypercobalt.runtime.client.patch import Operation
 from hypercobalt.runtime.client.retry import Backoff
 from hypercobalt.runtime.client.transport import Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.logs import get_logger
-from hypercobalt.tls.server import server_context
+from hypercobalt.tls.server import server_context, verify_clients
 
 log = get_logger(__name__)
 
@@ -25,6 +25,7 @@ class CertificateFiles:
 
     Args:
         directory: of `tls.crt`, the certificate and those of intermediate CAs, and `tls.key`.
+        verifies: clients may show certificates; see `trust`.
 
     Attributes:
         context: for the listener.
@@ -33,9 +34,10 @@ class CertificateFiles:
         ConfigurationError: the files cannot be used.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, verifies: bool = False) -> None:
+        self._authorities = "" if verifies else None
         self._files = directory / "tls.crt", directory / "tls.key"
-        self._seen = self._versions()
+        self._seen: tuple[_Version, ...] = self._versions()
         try:
             self.context = self._new()
         except OSError as error:  # ssl.SSLError is one
@@ -45,6 +47,21 @@ class CertificateFiles:
             ) from error
         self.context.sni_callback = self._use_newest  # called for every client, with a name or not
         self._newest = self.context
+
+    def trust(self, authorities: str) -> None:
+        """Have new connections verified by these CAs, in PEM form; by none if it is empty.
+
+        Raises:
+            ValueError: they cannot be used, or not with the files as they are; those of before
+                stay until then.
+        """
+        verify_clients(server_context(), authorities)
+        self._authorities, self._seen = authorities, self._versions()
+        try:
+            self._newest = self._new()
+        except OSError as error:
+            self._seen = ()  # the next connection tries again
+            raise ValueError(f"{self._files[0]}: {error}") from error
 
     def _use_newest(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
         if (found := self._versions()) != self._seen:
@@ -59,6 +76,8 @@ class CertificateFiles:
     def _new(self) -> ssl.SSLContext:
         context = server_context()
         context.load_cert_chain(*self._files, password="")  # a key with a password is refused
+        if self._authorities is not None:
+            verify_clients(context, self._authorities)
         return context
 
     def _versions(self) -> tuple[_Version, ...]:

@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from hypercobalt.api.address import Address
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime import long_lived
 from hypercobalt.runtime.bind import listening
 from hypercobalt.runtime.listener import Bounds, Listener, Place
 from hypercobalt.runtime.places import address_of
@@ -29,6 +30,7 @@ from hypercobalt.runtime.routes import (
     Requester,
     Route,
     Stream,
+    Upgrade,
     read_head,
     route_of,
     text,
@@ -142,10 +144,16 @@ class Endpoints:
                 found = route_of(request, self._routes)
                 whole = await _with_body(request, found, reader)
             answer = await self._answer(place, request, found, whole)
-            if isinstance(answer, Stream):
+            if isinstance(answer, (Upgrade, Stream)):
                 task = cast("asyncio.Task[None]", asyncio.current_task())
                 self._streams.add(task)
                 task.add_done_callback(self._streams.discard)
+            if isinstance(answer, Upgrade):
+                long_lived.keep(writer)
+                writer.write(answer.head)
+                await answer.run(reader, writer)
+                return
+            if isinstance(answer, Stream):
                 lasts = found.lasts if isinstance(found, Route) else 0.0
                 await send_stream(answer, reader, writer, lasts=lasts)
                 return
@@ -159,7 +167,7 @@ class Endpoints:
 
     async def _answer(
         self, place: Place, request: Request, found: Route | Answer, whole: Request | Answer
-    ) -> Answer | Stream:
+    ) -> Answer | Stream | Upgrade:
         route = found if isinstance(found, Route) else None
         admitted = await self._admitted(request, route)
         if isinstance(admitted, Answer):
@@ -238,7 +246,7 @@ async def _with_body(
     return text(413, f"the body has {length} bytes; at most {most}")
 
 
-async def _handled(route: Route, request: Request) -> Answer | Stream:
+async def _handled(route: Route, request: Request) -> Answer | Stream | Upgrade:
     try:
         async with asyncio.timeout(route.seconds):
             answer = await route.handle(request)
@@ -247,6 +255,8 @@ async def _handled(route: Route, request: Request) -> Answer | Stream:
     if isinstance(answer, Stream) and request.method == "HEAD":
         await close(answer)
         return Answer(_OK, kind=answer.kind)
+    if isinstance(answer, Upgrade) and request.method == "HEAD":
+        return text(405, "only GET")
     return answer
 
 

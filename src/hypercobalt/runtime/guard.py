@@ -32,6 +32,7 @@ from hypercobalt.api.access import (
     UserInfo,
 )
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.launch import own_certificate
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.certificate_files import CertificateFiles
 from hypercobalt.runtime.client.kube import Kube
@@ -170,11 +171,3 @@ def _context(certificate: int | Path | None) -> ssl.SSLContext:
     finally:
         os.close(certificate)
     return context
-
-
-def own_certificate() -> int:
-    """A descriptor of a new certificate and its key, for a process that was given none."""
-    # Imported here: an agent is given one, and does not carry the library.
-    from hypercobalt.tls.self_signed import self_signed  # noqa: PLC0415
-
-    return self_signed()

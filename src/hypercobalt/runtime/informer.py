@@ -86,6 +86,7 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._version = ""  # empty: list before watching
         self._watching: asyncio.Timeout | None = None  # while a watch goes on
+        self._pausing: asyncio.Timeout | None = None  # while the next attempt waits
         self._received_at: float | None = None
         name = resource_name(selection.type)
         self._objects = metrics.informer_objects.labels(name)
@@ -118,10 +119,17 @@ class Informer(Generic[T]):
             handler.on_add(obj)
 
     def restart(self) -> None:
-        """Begin the watch again: its connection may be dead without either end noticing."""
+        """Begin the watch again, now: the server answers, as the caller has seen.
+
+        Its connection may be dead without either end noticing, or its next attempt be due in half a
+        minute.
+        """
+        now = asyncio.get_running_loop().time()
         watching, self._watching = self._watching, None
         if watching is not None:
-            watching.reschedule(asyncio.get_running_loop().time())
+            watching.reschedule(now)
+        if self._pausing is not None:
+            self._pausing.reschedule(now)
 
     async def run(self) -> None:
         """Follow the server until cancelled; the server being away is not an error here."""
@@ -161,13 +169,14 @@ class Informer(Generic[T]):
         """Watch from the last version seen until the watch ends.
 
         Raises:
-            WatchClosedError: the watch ended at once, or must begin again.
+            WatchClosedError: the watch ended at once.
         """
         try:
             async with asyncio.timeout(None) as self._watching:
                 await self._watch()
-        except TimeoutError as error:
-            raise WatchClosedError(f"watch {self.selection.about}: restarted") from error
+        except TimeoutError:
+            text = f"watch {self.selection.about}: restarted"
+            self._restart("requested", WatchClosedError(text))
         finally:
             self._watching = None
 
@@ -267,7 +276,14 @@ class Informer(Generic[T]):
 
     async def _pause(self, error: HypercobaltError | None = None) -> None:
         wait = self._retry.wait(self._failures)
-        if isinstance(error, TransientError) and error.retry_after is not None:
-            wait = max(wait, error.retry_after.total_seconds())
         self._failures += 1
-        await asyncio.sleep(wait)
+        if isinstance(error, TransientError) and error.retry_after is not None:
+            await asyncio.sleep(max(wait, error.retry_after.total_seconds()))
+            return
+        try:
+            async with asyncio.timeout(wait) as self._pausing:
+                await asyncio.Event().wait()
+        except TimeoutError:
+            pass  # it is over, or a new attempt was requested
+        finally:
+            self._pausing = None

@@ -26,7 +26,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import ConfigurationError, HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime.client.errors import NotLeadingError
+from hypercobalt.runtime.client.errors import ConflictError, NotLeadingError
 from hypercobalt.runtime.client.kube import Kube
 from hypercobalt.runtime.client.retry import full_jitter
 from hypercobalt.runtime.clock import Clock
@@ -285,15 +285,31 @@ class LeaderElector:
         if lease is None or lease.spec.holderIdentity != self._election.identity:
             return
         self._until = float("-inf")
+        try:
+            async with asyncio.timeout(self._timing.retry_period.total_seconds()):
+                try:
+                    await self._hand_on(lease)
+                except ConflictError:  # such as by our last renewal, whose answer never came
+                    held = await self._kube.get(
+                        Lease, self._election.name, lease.metadata.namespace
+                    )
+                    if held is not None and held.spec.holderIdentity == self._election.identity:
+                        await self._hand_on(held)
+        except (HypercobaltError, TimeoutError) as error:
+            log.warning("lease_not_released", lease=self._about, error=str(error))
+
+    async def _hand_on(self, lease: Lease) -> None:
+        """Write a lease without a holder.
+
+        Raises:
+            ConflictError: it is not as it was read.
+            HypercobaltError: it could not be written.
+        """
         now = micro_time(self._clock.now())
         free = replace(
             lease.spec, holderIdentity="", leaseDurationSeconds=1, renewTime=now, acquireTime=now
         )
-        try:
-            async with asyncio.timeout(self._timing.retry_period.total_seconds()):
-                await self._kube.patch(lease, replace(lease, spec=free))
-        except (HypercobaltError, TimeoutError) as error:
-            log.warning("lease_not_released", lease=self._about, error=str(error))
+        await self._kube.patch(lease, replace(lease, spec=free))
 
     def _pause(self) -> float:
         period = self._timing.retry_period.total_seconds()

@@ -63,6 +63,7 @@ class Manager:
         abort: ends the process; see `LeaderElector`.
 
     Attributes:
+        client: the process's client, which writes whether this process leads or not.
         kube: the client for reconcilers; under an election it refuses to write when this process
             does not lead.
         metrics: of the process.
@@ -84,7 +85,7 @@ class Manager:
         stop_deadline: timedelta = timedelta(seconds=20),
         abort: Callable[[], None] = end_process,
     ) -> None:
-        self._client, self.metrics = kube, metrics
+        self.client, self.metrics = kube, metrics
         self.clock = SystemClock()
         self._elector = (
             LeaderElector(kube, election, clock=self.clock, metrics=metrics, abort=abort)
@@ -140,7 +141,7 @@ class Manager:
                 raise ConfigurationError(f"informer {selection.about}: name its indexes first")
             return cast("Informer[T]", known)
         made = Informer(
-            self._client, selection, metrics=self.metrics, indexes=indexes, managers=managers
+            self.client, selection, metrics=self.metrics, indexes=indexes, managers=managers
         )
         self._informers[cast("Selection[Object]", selection)] = cast("Informer[Object]", made)
         return made
@@ -179,7 +180,7 @@ class Manager:
     def recorder(self, controller: str) -> Recorder:
         """A recorder whose Events this manager writes; `controller` is a qualified name."""
         made = Recorder(
-            self._client, controller, self._identity, clock=self.clock, metrics=self.metrics
+            self.client, controller, self._identity, clock=self.clock, metrics=self.metrics
         )
         self.add_service(f"events-{controller}", made.run)
         return made

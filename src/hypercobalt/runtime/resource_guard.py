@@ -6,6 +6,9 @@ the API server, is refused: whoever captures this server could use it elsewhere.
 verb on a subresource, by SubjectAccessReview. Nothing is cached, so a right that is taken away is
 gone at the next request.
 
+One user may be named that asks for others: the right is then that of whom it names, and not its
+own. From everyone else such a name counts for nothing.
+
 Source: k8s.io/apiserver, pkg/authentication/request/x509 (CommonNameUserConversion); TokenReview,
 `status.audiences`.
 """
@@ -27,6 +30,7 @@ from hypercobalt.api.access import (
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.kube import Kube
+from hypercobalt.runtime.forwarded import FORWARDED, forwarded
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route, text
 
 log = get_logger(__name__)
@@ -50,10 +54,12 @@ class ResourceGuard:
     Args:
         kube: may create TokenReviews and SubjectAccessReviews.
         audience: the one that a token must be for; no other server has the same.
+        forwarder: user that asks for others, and names them; "" is nobody.
     """
 
     kube: Kube
     audience: str
+    forwarder: str = ""
     _rights: asyncio.Semaphore = field(default_factory=_places, init=False)
     _tokens: asyncio.Semaphore = field(default_factory=_places, init=False)
 
@@ -71,9 +77,12 @@ class ResourceGuard:
             if request.certificate
             else await self._of_token(request.token)
         )
-        if isinstance(found, Answer) or route is None or route.access is None:
+        if isinstance(found, Requester) and self.forwarder and found.user == self.forwarder:
+            found = forwarded(request.headers.get(FORWARDED, ""))
+        right = route.right(request.path) if route is not None else None
+        if isinstance(found, Answer) or right is None:
             return found
-        return await self._allowed(found, route.access)
+        return await allowed(self.kube, found, right, self._rights)
 
     async def _of_token(self, token: str) -> Requester | Answer:
         if not token:
@@ -91,17 +100,35 @@ class ResourceGuard:
         if not good:
             return text(401, f"the token is not valid, or not for the audience {self.audience}")
         user = review.user
-        return Requester(user.username, user.groups, user.uid)
+        return Requester(user.username, user.groups, user.uid, user.extra)
 
-    async def _allowed(self, who: Requester, access: ResourceAttributes) -> Requester | Answer:
-        spec = SubjectAccessReviewSpec(
-            user=who.user, uid=who.uid, groups=who.groups, resourceAttributes=access
-        )
-        async with self._rights:
-            answer = (await self.kube.create(SubjectAccessReview(spec=spec))).status
-        if answer.allowed:
-            return who
-        return text(403, f"user {who.user} may not {access}")
+
+async def allowed(
+    kube: Kube, who: Requester, access: ResourceAttributes, places: asyncio.Semaphore
+) -> Requester | Answer:
+    """The requester, or the refusal of one who lacks a right.
+
+    Args:
+        kube: may create SubjectAccessReviews.
+        who: authenticated.
+        access: the right.
+        places: bounds how many reviews there are at once.
+
+    Raises:
+        HypercobaltError: the API server does not decide.
+    """
+    spec = SubjectAccessReviewSpec(
+        user=who.user,
+        uid=who.uid,
+        groups=who.groups,
+        extra=dict(who.extra),
+        resourceAttributes=access,
+    )
+    async with places:
+        answer = (await kube.create(SubjectAccessReview(spec=spec))).status
+    if answer.allowed:
+        return who
+    return text(403, f"user {who.user} may not {access}")
 
 
 def of_certificate(peer: Mapping[str, object]) -> Requester | Answer:
@@ -110,12 +137,16 @@ def of_certificate(peer: Mapping[str, object]) -> Requester | Answer:
     A subject with several common names is refused: the API server takes the last of them, others
     the first.
     """
-    subject = list(_subject(peer))
-    names = [value for kind, value in subject if kind == "commonName"]
+    names = common_names(peer)
     if len(names) != 1 or not names[0]:
         return text(401, f"the client certificate must have one common name, not {len(names)}")
-    groups = tuple(value for kind, value in subject if kind == "organizationName")
+    groups = tuple(value for kind, value in _subject(peer) if kind == "organizationName")
     return Requester(names[0], (*groups, AUTHENTICATED))
+
+
+def common_names(peer: Mapping[str, object]) -> tuple[str, ...]:
+    """The common names of a verified certificate, as `ssl.getpeercert` gives it."""
+    return tuple(value for kind, value in _subject(peer) if kind == "commonName")
 
 
 def _subject(peer: Mapping[str, object]) -> Iterator[tuple[str, str]]:

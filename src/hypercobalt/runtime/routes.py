@@ -8,23 +8,37 @@ Source: RFC 9110 (405 with `Allow`, 411, 413), RFC 9112 (request line, length of
 
 from __future__ import annotations
 
+import re
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
+from msgspec import structs
+
 from hypercobalt.api.access import ResourceAttributes
 
 TEXT: Final = "text/plain; charset=utf-8"
+_NAMES: Final = ("{namespace}", "{name}")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who sends a request, as the API server or a certificate of its client CA has it."""
+    """Who sends a request, as the API server or a certificate of its client CA has it.
+
+    Args:
+        user: name.
+        groups: of the user.
+        uid: of the user; empty if there is none.
+        extra: what authorizers may need beyond, such as the scopes of a token.
+    """
 
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,7 @@ class Request:
         certificate: of the client, verified, as `ssl.getpeercert` gives it; empty without one.
         address: of the client; empty if it is not known.
         requester: who it is; None for a page that is open to all.
+        lines: all headers, in their order, with names in lower case.
     """
 
     method: str
@@ -50,6 +65,7 @@ class Request:
     certificate: Mapping[str, object] = field(default_factory=dict[str, object])
     address: str = ""
     requester: Requester | None = None
+    lines: tuple[tuple[str, str], ...] = ()
 
     @property
     def verb(self) -> str:
@@ -139,7 +155,21 @@ class Stream:
         return "\r\n".join(lines).encode()
 
 
-Handle = Callable[[Request], Coroutine[None, None, Answer | Stream]]
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """An answer after which the connection is no longer HTTP's, such as a websocket.
+
+    Args:
+        head: what begins it.
+        run: has the connection until it returns; it is cancelled when the process stops. Nothing
+            bounds its time.
+    """
+
+    head: bytes
+    run: Callable[[StreamReader, StreamWriter], Coroutine[None, None, None]]
+
+
+Handle = Callable[[Request], Coroutine[None, None, Answer | Stream | Upgrade]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +177,15 @@ class Route:
     """One page.
 
     Args:
-        path: of the page; with `/` at its end, of every page right below it.
+        path: of the page; with `/` at its end, of every page right below it. `{namespace}` and
+            `{name}` stand for one part each, as `named` gives it.
         handle: answers; only what its guard admits and what is no longer than `most` comes here.
         method: `GET` answers HEAD too.
         most: length of a body, in bytes.
         seconds: for the answer, or until a stream begins.
         lasts: seconds that a stream may take.
-        access: right that a requester needs, for guards that go by resources.
+        access: right that a requester needs, for guards that go by resources; where the path has
+            names in braces, `right` has those of the request.
     """
 
     path: str
@@ -167,9 +199,33 @@ class Route:
     def matches(self, path: str) -> bool:
         """Whether the page has this path."""
         if not self.path.endswith("/"):
-            return path == self.path
+            return self.named(path) is not None
         rest = path.removeprefix(self.path)
         return rest not in {path, ""} and "/" not in rest
+
+    def named(self, path: str) -> Mapping[str, str] | None:
+        """What a path has in place of the names in braces; None if it is of another page.
+
+        Only what can be the name of an object is one: nothing that is encoded, no empty part.
+        """
+        wanted, given = self.path.split("/"), path.split("/")
+        if len(wanted) != len(given):
+            return None
+        found: dict[str, str] = {}
+        for part, value in zip(wanted, given, strict=True):
+            if part in _NAMES:
+                if not _NAME.fullmatch(value):
+                    return None
+                found[part[1:-1]] = value
+            elif part != value:
+                return None
+        return found
+
+    def right(self, path: str) -> ResourceAttributes | None:
+        """The right that a request for a path needs; None if every requester may send it."""
+        if self.access is None:
+            return None
+        return structs.replace(self.access, **(self.named(path) or {}))
 
     def takes(self, method: str) -> bool:
         """Whether the page has this method."""
@@ -181,12 +237,12 @@ def read_head(head: bytes) -> Request:
     first, *lines = head.decode("latin-1").split("\r\n")
     method, _, rest = first.partition(" ")
     path, _, query = rest.partition(" ")[0].partition("?")
+    parts = (line.partition(":") for line in lines)
+    found = tuple((name.strip().lower(), value.strip()) for name, colon, value in parts if colon)
     headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if colon:
-            headers.setdefault(name.strip().lower(), value.strip())
-    return Request(method, path, query, headers)
+    for name, value in found:
+        headers.setdefault(name, value)
+    return Request(method, path, query, headers, lines=found)
 
 
 def route_of(request: Request, routes: Sequence[Route]) -> Route | Answer:

@@ -10,8 +10,8 @@ import sys
 
 from hypercobalt.agent.diagnostics.listener import ListenerTls
 from hypercobalt.api.address import Address
+from hypercobalt.launch import own_certificate
 from hypercobalt.runtime.endpoints import Endpoints, Guard
-from hypercobalt.runtime.guard import own_certificate
 from hypercobalt.runtime.memory import bound_memory
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route
 

@@ -23,6 +23,7 @@ from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import ConfigMap, Node, NodeSpec, Taint
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.errors import ConfigurationError, TerminalError, TransientError
+from hypercobalt.kubeconfig import Identity
 from hypercobalt.runtime import (
     AlreadyExistsError,
     ApiError,
@@ -39,7 +40,6 @@ from hypercobalt.runtime import (
     NotLeadingError,
     UnauthorizedError,
 )
-from hypercobalt.runtime.client.kubeconfig import Identity
 
 
 def config_map(name: str, **data: str) -> ConfigMap:

@@ -19,7 +19,7 @@ from hypercobalt.api.coordination import Event
 from hypercobalt.api.crd import manifests
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.runtime import (
     Connection,
     Election,
@@ -139,7 +139,7 @@ async def test_controller_evicts_on_the_embedded_server(tmp_path: Path) -> None:
     cloud = Cloud(i1="kvm-a", i2="kvm-a", i3="kvm-a")
     metrics = Metrics()
     encoded = tuple(msgspec.json.encode(manifest) for manifest in manifests())
-    options = Options(data=tmp_path, port=0, manifests=encoded)
+    options = ServerOptions(data=tmp_path, port=0, manifests=encoded)
     limits = Limits(backoff=QUICK)
     async with serve(options) as server:
         connection: Connection = load_connection(server.kubeconfig)

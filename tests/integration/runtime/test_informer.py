@@ -15,6 +15,7 @@ from hypercobalt.runtime import Backoff, Connection, FakeClock, Informer, Kube, 
 from hypercobalt.runtime.client.requests import Selection
 
 RETRY = Backoff(base=timedelta(milliseconds=5), cap=timedelta(milliseconds=50))
+NEVER = Backoff(timedelta(hours=1), timedelta(hours=1), jitter=lambda ceiling: ceiling)
 IDLE = timedelta(milliseconds=250)
 
 
@@ -46,14 +47,19 @@ class Witness:
 
 @asynccontextmanager
 async def informing(
-    kube: Kube, metrics: Metrics, *, fields: str = "", idle: timedelta = IDLE
+    kube: Kube,
+    metrics: Metrics,
+    *,
+    fields: str = "",
+    idle: timedelta = IDLE,
+    retry: Backoff = RETRY,
 ) -> AsyncIterator[tuple[Informer[Node], Witness]]:
     informer = Informer(
         kube,
         Selection(Node, fields=fields),
         metrics=metrics,
         idle=idle,
-        retry=RETRY,
+        retry=retry,
         page=3,
         indexes={"zone": lambda node: [node.metadata.labels.get("zone", "")]},
     )
@@ -198,6 +204,21 @@ async def test_watch_begins_again_on_request(
         add(server, "b")
         await equal(server, informer, witness)
     assert server.calls["list"] == 1
+
+
+async def test_watch_that_waits_for_its_next_attempt_begins_at_once_on_request(
+    server: ScriptedServer, kube: Kube, metrics: Metrics
+) -> None:
+    """The next attempt of a host that was cut off may be half a minute away."""
+    add(server, "a")
+    async with informing(kube, metrics, retry=NEVER) as (informer, witness):
+        await eventually(lambda: server.watching == 1)
+        server.drop_watches()
+        await eventually(lambda: informer.breaks == 1)
+        informer.restart()
+        await eventually(lambda: server.calls["watch"] == 2)
+        add(server, "b")
+        await equal(server, informer, witness)
 
 
 async def test_410_between_pages_starts_the_list_again(

@@ -12,10 +12,10 @@ import pytest
 from hypercobalt.agent.diagnostics.listener import ListenerTls
 from hypercobalt.api.address import Address
 from hypercobalt.errors import HypercobaltError
+from hypercobalt.launch import own_certificate
 from hypercobalt.runtime.client.auth import Credential
 from hypercobalt.runtime.client.pinned import Pinned, TimeOverError, call
 from hypercobalt.runtime.endpoints import Endpoints, Guard
-from hypercobalt.runtime.guard import own_certificate
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route, Stream
 
 END = b"0\r\n\r\n"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.meta import Object, ObjectMeta, ResourceInfo, Struct
 from hypercobalt.api.workloads import Container, Pod
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.runtime import Kube, load_connection
 
 
@@ -37,7 +37,7 @@ async def test_fields_of_list_items_survive_a_change_of_the_list(tmp_path: Path)
     given = tuple(WholeContainer(name=name, image="1", workingDir=f"/{name}") for name in "abc")
     meta = ObjectMeta(name="p", namespace="default")
     async with (
-        serve(Options(tmp_path, port=0)) as server,
+        serve(ServerOptions(tmp_path, port=0)) as server,
         Kube(load_connection(server.kubeconfig)) as kube,
     ):
         await kube.create(WholePod(metadata=meta, spec=WholePod.Spec(containers=given)))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.kubeconfig import ExecEntry, ExecVariable, Identity
 from hypercobalt.runtime import Connection, FakeClock
 from hypercobalt.runtime.client.auth import Credentials, credentials_for
-from hypercobalt.runtime.client.kubeconfig import ExecEntry, ExecVariable, Identity
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -16,6 +16,7 @@ from tests.unit.runtime.memory import memory_kube
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.kubeconfig import Identity
 from hypercobalt.runtime import (
     Connection,
     DeadlineExceededError,
@@ -26,7 +27,6 @@ from hypercobalt.runtime import (
     WorkQueue,
 )
 from hypercobalt.runtime.client.auth import credentials_for
-from hypercobalt.runtime.client.kubeconfig import Identity
 from hypercobalt.runtime.events import BURST
 
 pytestmark = [

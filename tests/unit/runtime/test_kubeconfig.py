@@ -11,8 +11,8 @@ from prometheus_client import generate_latest
 
 from hypercobalt.api.core import Node
 from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.kubeconfig import from_files
 from hypercobalt.runtime import Backoff, Connection, Kube, Limits, Metrics, load_connection
-from hypercobalt.runtime.client.kubeconfig import from_files
 
 Config = dict[str, object]
 

@@ -197,6 +197,21 @@ async def test_failing_work_releases_the_lease(
     assert server.objects["leases"]["ns/lock"]["spec"]["holderIdentity"] == ""  # type: ignore[index]
 
 
+async def test_a_lease_is_released_whose_last_renewal_had_no_answer(
+    server: ScriptedServer, clock: FakeClock, metrics: Metrics
+) -> None:
+    kube = memory_kube(server, clock)
+
+    async def renewed_unnoticed() -> None:
+        await kube.merge_patch(
+            Lease, "lock", {"spec": {"leaseDurationSeconds": 16}}, namespace="ns"
+        )
+
+    elector = LeaderElector(kube, Election("lock", "ns", "a"), clock=clock, metrics=metrics)
+    await elector.run(renewed_unnoticed, asyncio.Event())
+    assert server.objects["leases"]["ns/lock"]["spec"]["holderIdentity"] == ""  # type: ignore[index]
+
+
 async def test_the_holder_marks_the_lease_and_keeps_what_others_put_on_it(
     server: ScriptedServer, clock: FakeClock, metrics: Metrics
 ) -> None:

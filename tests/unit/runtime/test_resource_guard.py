@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -20,6 +21,7 @@ from hypercobalt.api.access import (
 from hypercobalt.api.meta import Object
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import Kube
+from hypercobalt.runtime.forwarded import FORWARDED, naming
 from hypercobalt.runtime.resource_guard import REFUSED_SECONDS, ResourceGuard, of_certificate
 from hypercobalt.runtime.routes import Answer, Request, Requester, Route
 
@@ -116,6 +118,48 @@ async def test_right_is_reviewed_at_each_request() -> None:
     assert found.body == why
 
 
+FORWARDER = "system:serviceaccount:kubevirt:kubevirt-apiserver"
+ROBOT = Requester("robot", ("bots",), "u1", {"scopes": ("a", "b")})
+
+
+async def forwarded(reviews: Reviews, header: str, user: str = FORWARDER) -> Requester | Answer:
+    found = UserInfo(username=user, uid="u1", groups=("all",))
+    reviews.token = TokenReviewStatus(authenticated=True, user=found, audiences=(AUDIENCE,))
+    received = request("secret")
+    sent = dataclasses.replace(received, headers={**received.headers, FORWARDED: header})
+    route = Route(sent.path, never, method="POST", access=ACCESS)
+    return await ResourceGuard(cast("Kube", reviews), AUDIENCE, FORWARDER).admits(sent, route)
+
+
+async def test_right_is_that_of_the_person_a_forwarder_names() -> None:
+    reviews = Reviews()
+    assert await forwarded(reviews, naming(ROBOT)) == ROBOT
+    review = reviews.created[-1]
+    assert isinstance(review, SubjectAccessReview)
+    spec = review.spec
+    assert (spec.user, spec.groups, spec.uid) == (ROBOT.user, ROBOT.groups, ROBOT.uid)
+    assert spec.extra == ROBOT.extra
+    reviews.allowed = False
+    found = await forwarded(reviews, naming(ROBOT))
+    assert isinstance(found, Answer)
+    assert (found.status, b"user robot may not" in found.body) == (403, True)
+
+
+@pytest.mark.parametrize("header", ["", "e30=", "no base64", "W10=", naming(Requester(""))])
+async def test_forwarder_that_names_no_user_is_refused(header: str) -> None:
+    reviews = Reviews()
+    found = await forwarded(reviews, header)
+    assert isinstance(found, Answer)
+    assert found.status == 401
+    assert not any(isinstance(one, SubjectAccessReview) for one in reviews.created)
+
+
+async def test_person_who_names_another_stays_oneself() -> None:
+    found = await forwarded(Reviews(), naming(ROBOT), user="jane")
+    assert isinstance(found, Requester)
+    assert found.user == "jane"
+
+
 async def test_flood_of_bad_tokens_is_few_reviews_and_keeps_no_certificate_waiting() -> None:
     reviews, route = Reviews(), Route("/", never, access=ACCESS)
     guard = ResourceGuard(cast("Kube", reviews), AUDIENCE)
@@ -150,3 +194,14 @@ def test_certificate_without_just_one_name_is_refused(subject: object) -> None:
     found = of_certificate({"subject": subject})
     assert isinstance(found, Answer)
     assert found.status == 401
+
+
+async def test_right_is_to_the_object_in_the_path() -> None:
+    reviews = Reviews(token=status(AUDIENCE))
+    wanted = ResourceAttributes(verb="get", resource="vmis", subresource="console")
+    route = Route("/namespaces/{namespace}/vmis/{name}/console", never, access=wanted)
+    received = Request("GET", "/namespaces/a/vmis/b/console", "", {}, certificate=JANE)
+    assert await ResourceGuard(cast("Kube", reviews), AUDIENCE).admits(received, route) == AS_JANE
+    review = reviews.created[-1]
+    assert isinstance(review, SubjectAccessReview)
+    assert review.spec.resourceAttributes == replace(wanted, namespace="a", name="b")

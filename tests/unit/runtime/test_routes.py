@@ -91,3 +91,24 @@ def test_answer_is_encoded_as_http() -> None:
     )
     assert text(404, "no such host").encoded(head=True) == whole.removesuffix(b"no such host\n")
     assert Answer(401).encoded(head=False).endswith(b"\r\n\r\nUnauthorized\n")
+
+
+CONSOLE = Route("/namespaces/{namespace}/vmis/{name}/console", _answers)
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/namespaces/a/vmis/b.c/console", {"namespace": "a", "name": "b.c"}),
+        ("/namespaces/a/vmis/b/vnc", None),
+        ("/namespaces/a/vmis/b/console/", None),
+        ("/namespaces//vmis/b/console", None),
+        ("/namespaces/a/vmis/../console", None),
+        ("/namespaces/a/vmis/b%2fc/console", None),
+        ("/namespaces/{namespace}/vmis/{name}/console", None),
+        (f"/namespaces/a/vmis/{'b' * 254}/console", None),
+    ],
+)
+def test_names_in_a_path_are_names_of_objects(path: str, named: dict[str, str] | None) -> None:
+    assert CONSOLE.named(path) == named
+    assert CONSOLE.matches(path) is (named is not None)

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 
 from hypercobalt.api.core import Node
 from hypercobalt.errors import ConfigurationError, TransientError
+from hypercobalt.kubeconfig import Identity, Pem
 from hypercobalt.runtime import Backoff, Connection, FakeClock, Kube, Limits
-from hypercobalt.runtime.client.kubeconfig import Identity, Pem
 from hypercobalt.runtime.client.tls import make_context
 
 LIMITS = Limits(backoff=Backoff(jitter=lambda _: 60))  # an error is final

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.kubeconfig import Connection, Identity, clean_token
 from hypercobalt.runtime.client.exec_plugin import ExecPlugin
-from hypercobalt.runtime.client.kubeconfig import Connection, Identity, clean_token
 from hypercobalt.runtime.clock import Clock
 
 REREAD = timedelta(minutes=1)  # the kubelet replaces a token long before it ends

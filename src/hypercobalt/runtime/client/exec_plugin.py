@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.errors import ConfigurationError, TransientError
-from hypercobalt.runtime.client.kubeconfig import Connection, ExecEntry, clean_token
+from hypercobalt.kubeconfig import Connection, ExecEntry, clean_token
 from hypercobalt.runtime.clock import Clock
 
 _GROUP = "client.authentication.k8s.io"

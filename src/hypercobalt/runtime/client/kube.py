@@ -22,6 +22,7 @@ import msgspec
 from hypercobalt.api.codec import decode, to_builtins
 from hypercobalt.api.meta import Object, Struct
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.kubeconfig import Connection
 from hypercobalt.runtime.client.deletion import (
     Deletion,
     Propagation,
@@ -34,7 +35,6 @@ from hypercobalt.runtime.client.errors import (
     TerminalApiError,
     as_conflict,
 )
-from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.patch import JsonObject, Operation, diff, locked
 from hypercobalt.runtime.client.reader import Reader
 from hypercobalt.runtime.client.requests import make_call

@@ -108,29 +108,47 @@ async def call(
         RefusedError: it answered with another status than 200.
         HypercobaltError: the URL is none.
     """
-    reader, writer = await _connected(server, credential)
-    try:
-        writer.write(_request(server, method, target, credential, body) + body)
-        try:
-            async with asyncio.timeout(seconds):
-                head = read_head(await reader.readuntil(b"\r\n\r\n"))
-                text = await reader.read(_MOST_TEXT) if head.code != _OK else b""
-        except TimeoutError as error:
-            raise TransientError(f"{server.url}: no answer in {seconds:g} s") from error
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            raise TransientError(f"{server.url}: {_cause(error, credential)}") from error
-        except ValueError as error:
-            raise TransientError(f"{server.url}: the answer is not HTTP: {error}") from error
-        if head.code != _OK:
-            reason = text.decode(errors="replace").strip() or f"HTTP {head.code}"
-            raise RefusedError(head.code, reason)
+    sent = _request(server, method, target, credential, body) + body
+    async with answered(server, credential, sent, _OK, seconds) as (head, reader, _):
         chunks = _pieces(reader, head, idle)
         try:
             yield Reply(head.get(b"content-type"), chunks)
         finally:
             await chunks.aclose()
+
+
+@asynccontextmanager
+async def answered(
+    server: Pinned, credential: Credential, sent: bytes, code: int, seconds: float
+) -> AsyncGenerator[tuple[Head, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The connection of a request, once it is answered with this status; errors as of `call`."""
+    reader, writer = await _connected(server, credential)
+    try:
+        writer.write(sent)
+        head = await answer_head(reader, server.url, credential, code, seconds)
+        yield head, reader, writer
     finally:
         writer.transport.abort()  # the server takes that for the client's leaving
+
+
+async def answer_head(
+    reader: asyncio.StreamReader, url: str, credential: Credential, code: int, seconds: float
+) -> Head:
+    """The head of the answer to a request, which has to have a status; errors as of `call`."""
+    try:
+        async with asyncio.timeout(seconds):
+            head = read_head(await reader.readuntil(b"\r\n\r\n"))
+            text = await reader.read(_MOST_TEXT) if head.code != code else b""
+    except TimeoutError as error:
+        raise TransientError(f"{url}: no answer in {seconds:g} s") from error
+    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise TransientError(f"{url}: {_cause(error, credential)}") from error
+    except ValueError as error:
+        raise TransientError(f"{url}: the answer is not HTTP: {error}") from error
+    if head.code != code:
+        reason = text.decode(errors="replace").strip() or f"HTTP {head.code}"
+        raise RefusedError(head.code, reason)
+    return head
 
 
 async def _connected(
@@ -177,12 +195,23 @@ def _address(url: str) -> tuple[str, int]:
     return host, port
 
 
-def _request(
-    server: Pinned, method: str, target: str, credential: Credential, body: bytes
-) -> bytes:
+def request_lines(server: Pinned, method: str, target: str, credential: Credential) -> list[str]:
+    """Lines of a request that show who sends it; its headers and an empty line follow.
+
+    Raises:
+        HypercobaltError: the URL is none.
+    """
+    _address(server.url)
     lines = [f"{method} {target} HTTP/1.1", f"Host: {urlsplit(server.url).netloc}"]
     if credential.authorization and credential.certificate is None:
         lines.append(f"Authorization: {credential.authorization}")
+    return lines
+
+
+def _request(
+    server: Pinned, method: str, target: str, credential: Credential, body: bytes
+) -> bytes:
+    lines = request_lines(server, method, target, credential)
     if body or method == "POST":
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join((*lines, "", "")).encode("ascii")

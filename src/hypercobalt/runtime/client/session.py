@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import httpx2
 
+from hypercobalt.kubeconfig import Connection
 from hypercobalt.runtime.client.http1 import Http1
-from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.tls import make_context
 
 TransportFactory = Callable[[ssl.SSLContext | None, int | None], httpx2.AsyncBaseTransport]

@@ -10,7 +10,7 @@ import os
 import ssl
 
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime.client.kubeconfig import Connection
+from hypercobalt.kubeconfig import Connection
 
 
 def make_context(connection: Connection, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:

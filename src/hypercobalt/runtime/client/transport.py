@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from hypercobalt.errors import ConfigurationError, HypercobaltError, words
+from hypercobalt.kubeconfig import Connection
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.client.auth import Credential, Credentials, credentials_for
 from hypercobalt.runtime.client.errors import (
@@ -29,7 +30,6 @@ from hypercobalt.runtime.client.errors import (
     read_status,
 )
 from hypercobalt.runtime.client.http1 import GATHER
-from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.retry import (
     Backoff,
     NotSentError,
