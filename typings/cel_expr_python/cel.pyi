@@ -51,7 +51,8 @@ class FunctionDecl:
 
 class Env:
     def Activation(self, data: Mapping[str, object]) -> Activation: ...  # noqa: N802
-    def compile(self, expression: str) -> Expression: ...
+    def compile(self, expression: str, disable_check: bool = ...) -> Expression: ...
+    def deserialize(self, serialized: bytes) -> Expression: ...
 
 def NewEnv(  # noqa: N802
     *,

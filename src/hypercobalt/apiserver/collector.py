@@ -60,7 +60,15 @@ class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-_decoder = msgspec.json.Decoder(_Object)
+class _PodSpec(msgspec.Struct):
+    nodeName: str | None = None  # noqa: N815  # wire name
+
+
+class _Pod(msgspec.Struct):
+    spec: _PodSpec
+
+
+_decoder, _pods = msgspec.json.Decoder(_Object), msgspec.json.Decoder(_Pod)
 
 
 def _is_older(meta: _Meta, limit: datetime) -> bool:
@@ -298,9 +306,19 @@ class Collector:
     # -- how -----------------------------------------------------------------------------------
 
     async def _delete(self, resource: Resource, key: Key, policy: str) -> None:
-        options = DeleteOptions(propagationPolicy=policy, gracePeriodSeconds=0)
+        grace = None if self._has_kubelet(key) else 0
+        options = DeleteOptions(propagationPolicy=policy, gracePeriodSeconds=grace)
         with contextlib.suppress(NotFoundError):
             await self._writer.delete(Call.internal(resource, key, MANAGER), options)
+
+    def _has_kubelet(self, key: Key) -> bool:
+        """Whether an object is a pod that a kubelet ends; without its Node it has none.
+
+        Source: kubernetes, pkg/controller/podgc (gcOrphaned).
+        """
+        stored = self._store.get(key) if key.resource == "pods" else None
+        node = _pods.decode(stored.data).spec.nodeName if stored is not None else None
+        return node is not None and self._store.get(Key("nodes", "", node)) is not None
 
     async def _release(self, resource: Resource, key: Key, finalizer: str) -> None:
         def release(obj: JSONObject) -> JSONObject:

@@ -34,7 +34,7 @@ class Check(NamedTuple):
         return f"[+]{self.name} ok{f': {self.note}' if self.note else ''}\n"
 
 
-class Health:
+class StoreHealth:
     """Looks at a store."""
 
     def __init__(self, store: Store) -> None:

@@ -30,7 +30,7 @@ from hypercobalt.apiserver.pipeline import Api
 from hypercobalt.apiserver.rendering import error_response
 from hypercobalt.apiserver.requests.request import ANONYMOUS, PIECE, Request, Response, Stream, User
 from hypercobalt.apiserver.transfer import (
-    GoneError,
+    ClientGoneError,
     IncomingBody,
     Receive,
     Scope,
@@ -233,7 +233,7 @@ class _App:
             else:
                 async with asyncio.timeout(REQUEST_SECONDS):
                     await send_response(answer, request, body, send)
-        except GoneError:
+        except ClientGoneError:
             return
         except TimeoutError:  # the client does not read the answer
             connection.abort()
@@ -259,7 +259,7 @@ class _App:
                 count_answer(request, answer)
         except errors.StatusError as error:
             return error_response(error)
-        except GoneError:
+        except ClientGoneError:
             raise
         except Exception:  # a bug must end one request, not the server
             log.exception("request_failed", method=request.method, path=request.path)

@@ -26,7 +26,7 @@ from hypercobalt.apiserver.aggregation import Aggregation
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.discovery import Discovery
 from hypercobalt.apiserver.errors import JSONObject, StatusError
-from hypercobalt.apiserver.health import Health
+from hypercobalt.apiserver.health import StoreHealth
 from hypercobalt.apiserver.hooks import Hook, Hooks
 from hypercobalt.apiserver.kinds.builtin import strategies
 from hypercobalt.apiserver.kinds.resources import CRD_RESOURCE, Registry
@@ -82,7 +82,7 @@ class Api:
         self._reader = Reader(store, hub)
         policies = Policies(store, registry, self._offload)
         self.writer = Writer(store, self._offload, policies, Hooks(hooks))
-        self._discovery, self._health = Discovery(registry), Health(store)
+        self._discovery, self._health = Discovery(registry), StoreHealth(store)
         self.rbac, self._accounts = Rbac(store), authenticator.accounts
         self._reviews = reviews.Reviews(authenticator, self.rbac)
         self.definitions = Definitions(store, registry, self.writer)

@@ -1,6 +1,6 @@
 """The server as a whole: what it is made of, its start and its stop.
 
-async with serve(Options(data=Path("data"))) as server:
+async with serve(ServerOptions(data=Path("data"))) as server:
 …  # server.url, server.kubeconfig
 """
 
@@ -47,7 +47,7 @@ SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServerOptions:
     """How to run a server.
 
     Args:
@@ -83,7 +83,7 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def serve(options: Options) -> AsyncGenerator[Server]:
+async def serve(options: ServerOptions) -> AsyncGenerator[Server]:
     """Run a server until the block is left.
 
     Raises:
@@ -93,7 +93,7 @@ async def serve(options: Options) -> AsyncGenerator[Server]:
     tokens = read_tokens(options.token_auth_file) if options.token_auth_file else {}
     store = await Store.open(options.data)
     try:
-        accounts = Accounts(store, jwt.Key(options.data / "pki" / "sa.key"))
+        accounts = Accounts(store, jwt.TokenKey(options.data / "pki" / "sa.key"))
         async with _serve_store(options, store, Authenticator(tokens, accounts)) as server:
             yield server
     finally:
@@ -102,7 +102,7 @@ async def serve(options: Options) -> AsyncGenerator[Server]:
 
 @contextlib.asynccontextmanager
 async def _serve_store(
-    options: Options, store: Store, authenticator: Authenticator
+    options: ServerOptions, store: Store, authenticator: Authenticator
 ) -> AsyncGenerator[Server]:
     # Making certificates takes a process of its own 0.2 s: let it begin before the rest.
     prepare = partial(pki.prepare, options.data / "pki", options.address)
@@ -179,7 +179,7 @@ async def _send(api: Api, request: Request, but: int = 0) -> None:
         raise ConfigurationError(f"{request.path} cannot be written at start: {text}")
 
 
-async def run(options: Options, ready: Callable[[Server], Awaitable[None]]) -> None:
+async def run(options: ServerOptions, ready: Callable[[Server], Awaitable[None]]) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:

@@ -25,7 +25,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class GoneError(Exception):
+class ClientGoneError(Exception):
     """The client went away before its request was whole."""
 
 
@@ -60,7 +60,7 @@ class IncomingBody:
 
     async def discard(self) -> None:
         """Take what an answered client still sends, for a while: else it may miss the answer."""
-        with contextlib.suppress(TimeoutError, GoneError):
+        with contextlib.suppress(TimeoutError, ClientGoneError):
             async with asyncio.timeout(LINGER_SECONDS):
                 while not self.whole and not self._awaits_continue:
                     await self._next()
@@ -68,7 +68,7 @@ class IncomingBody:
     async def _next(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise GoneError
+            raise ClientGoneError
         self.whole = not message.get("more_body", False)
         return cast("bytes", message.get("body", b""))
 

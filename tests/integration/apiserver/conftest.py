@@ -21,7 +21,7 @@ import pytest_asyncio
 
 from hypercobalt import pki
 from hypercobalt.api import crd
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 TOKENS = """\
 secret-admin,admin,1,"system:masters"
@@ -96,14 +96,14 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def options(tmp_path: Path, certificates: Path) -> Options:
+def options(tmp_path: Path, certificates: Path) -> ServerOptions:
     """A server with nothing in it but our kinds."""
     return fresh(tmp_path, certificates)
 
 
-def fresh(directory: Path, certificates: Path) -> Options:
+def fresh(directory: Path, certificates: Path) -> ServerOptions:
     shutil.copytree(certificates, directory / "data" / "pki")
-    return Options(
+    return ServerOptions(
         directory / "data",
         port=0,
         token_auth_file=token_file(directory),
@@ -112,7 +112,7 @@ def fresh(directory: Path, certificates: Path) -> Options:
 
 
 @pytest.fixture
-async def api(options: Options) -> AsyncIterator[Client]:
+async def api(options: ServerOptions) -> AsyncIterator[Client]:
     """A client of a fresh server in this process."""
     async with serve(options) as server, Client(server.url) as client:
         yield client

@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver.server import Options, Server, run
+from hypercobalt.apiserver.server import Server, ServerOptions, run
 from hypercobalt.runtime.memory import bound_memory
 
 TICK = 0.01  # seconds
@@ -48,7 +48,7 @@ async def main(data: Path, tokens: Path) -> None:
         probes.append(Probe())
 
     manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
-    await run(Options(data, port=0, token_auth_file=tokens, manifests=manifests), ready)
+    await run(ServerOptions(data, port=0, token_auth_file=tokens, manifests=manifests), ready)
     sys.stdout.write(f"{probes[0].longest * 1000}\n")
 
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from hypercobalt import pki
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.pki import Pair
 from hypercobalt.pki.certificates import make_client
@@ -105,7 +105,9 @@ def client_context(directory: Path, user: str, groups: tuple[str, ...], ca: Pair
     return context
 
 
-async def test_a_client_certificate_has_a_user_and_groups(options: Options, tmp_path: Path) -> None:
+async def test_a_client_certificate_has_a_user_and_groups(
+    options: ServerOptions, tmp_path: Path
+) -> None:
     files = options.data / "pki"
     ca = Pair((files / "ca.crt").read_bytes(), (files / "ca.key").read_bytes())
     context = client_context(tmp_path, "kim", ("blue", "green"), ca)
@@ -125,7 +127,7 @@ async def test_a_client_certificate_has_a_user_and_groups(options: Options, tmp_
 
 
 async def test_a_certificate_of_another_authority_is_refused(
-    options: Options, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    options: ServerOptions, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")
     pki.prepare(other, "127.0.0.1")
@@ -139,7 +141,7 @@ async def test_a_certificate_of_another_authority_is_refused(
 
 
 async def test_the_kubeconfig_verifies_the_server_and_is_an_administrator(
-    options: Options, tmp_path: Path
+    options: ServerOptions, tmp_path: Path
 ) -> None:
     async with serve(options) as server:
         config = yaml.safe_load(server.kubeconfig.read_bytes())
@@ -167,7 +169,7 @@ async def shown(url: str) -> bytes:
         writer.close()
 
 
-async def test_certificates_are_renewed_while_the_server_runs(options: Options) -> None:
+async def test_certificates_are_renewed_while_the_server_runs(options: ServerOptions) -> None:
     often = replace(options, certificates_every=timedelta(milliseconds=100))
     record = options.data / "pki/record.json"
     async with serve(often) as server, Client(server.url) as api:
@@ -184,7 +186,7 @@ async def test_certificates_are_renewed_while_the_server_runs(options: Options) 
 
 
 async def test_a_kubeconfig_with_contexts_of_others_is_not_replaced(
-    options: Options, tmp_path: Path
+    options: ServerOptions, tmp_path: Path
 ) -> None:
     path = tmp_path / "config"
     path.write_text("contexts: [{name: production, context: {cluster: a, user: b}}]\n")
@@ -196,7 +198,7 @@ async def test_a_kubeconfig_with_contexts_of_others_is_not_replaced(
 
 
 async def test_logs_hold_no_token_and_no_secret(
-    options: Options, written_logs: io.StringIO
+    options: ServerOptions, written_logs: io.StringIO
 ) -> None:
     """A traceback has none either: here, the store breaks under a request."""
     secret = {"metadata": {"name": "s"}, "stringData": {"password": "dear-to-a-user"}}

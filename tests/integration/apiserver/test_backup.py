@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.storage.backup import back_up, restore
 from hypercobalt.apiserver.storage.objects import StoreError
 from hypercobalt.errors import ConfigurationError
@@ -46,7 +46,7 @@ def hypervisor(name: str, reason: str = "") -> dict[str, object]:
 
 
 async def test_a_backup_is_of_one_moment_while_writes_go_on(
-    options: Options, tmp_path: Path
+    options: ServerOptions, tmp_path: Path
 ) -> None:
     written, enough = 0, asyncio.Event()
 
@@ -86,7 +86,7 @@ async def test_a_backup_is_of_one_moment_while_writes_go_on(
     assert ca == (options.data / "pki/ca.crt").read_bytes()  # clients trust it as before
 
 
-async def test_an_informer_follows_a_restore(options: Options, tmp_path: Path) -> None:
+async def test_an_informer_follows_a_restore(options: ServerOptions, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     async with contextlib.AsyncExitStack() as stack:
         async with serve(options) as server, Client(server.url) as api:
@@ -131,7 +131,7 @@ def reasons(informer: Informer[Hypervisor]) -> dict[str, str]:
 
 
 async def test_a_second_restore_of_a_backup_begins_later_than_the_first(
-    options: Options, tmp_path: Path
+    options: ServerOptions, tmp_path: Path
 ) -> None:
     backup, revisions = tmp_path / "backup", list[int]()
     async with serve(options):
@@ -147,7 +147,9 @@ async def test_a_second_restore_of_a_backup_begins_later_than_the_first(
     assert revisions[1] > revisions[0] + 1
 
 
-async def test_a_restore_refuses_what_would_lose_data(options: Options, tmp_path: Path) -> None:
+async def test_a_restore_refuses_what_would_lose_data(
+    options: ServerOptions, tmp_path: Path
+) -> None:
     backup = tmp_path / "backup"
     async with serve(options) as server, Client(server.url) as api:
         await api.post(CONFIG_MAPS, json=config_map("a", text="the-content"))

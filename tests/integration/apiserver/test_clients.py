@@ -10,7 +10,7 @@ import ssl
 import pytest
 
 from hypercobalt.apiserver import watching
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 from .conftest import Client
 from .connections import connection, ended, works
@@ -144,7 +144,7 @@ async def test_an_endless_head_is_cut_off(api: Client) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
 async def test_a_head_that_does_not_come_is_not_waited_for(
-    options: Options, monkeypatch: pytest.MonkeyPatch, sent: bytes
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.http.HEAD_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
@@ -155,7 +155,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 
 
 async def test_a_body_that_does_not_come_is_a_timeout(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.http.REQUEST_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
@@ -168,7 +168,7 @@ async def test_a_body_that_does_not_come_is_a_timeout(
 
 
 async def test_a_watcher_that_never_reads_is_cut_off_and_costs_little(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.watching.MAX_WAITING_BYTES", 2**20)
     monkeypatch.setattr("hypercobalt.runtime.bind.STALLED_SECONDS", 1)
@@ -207,7 +207,7 @@ async def test_500_connections_at_once_are_served(api: Client) -> None:
         await works(api)
 
 
-async def test_a_stopped_server_does_not_wait_for_its_clients(options: Options) -> None:
+async def test_a_stopped_server_does_not_wait_for_its_clients(options: ServerOptions) -> None:
     running = contextlib.AsyncExitStack()
     server = await running.enter_async_context(serve(options))
     async with contextlib.AsyncExitStack() as clients:

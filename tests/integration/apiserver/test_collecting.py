@@ -18,7 +18,7 @@ from hypercobalt.apiserver.collector import Collector
 from hypercobalt.apiserver.definitions import Definitions
 from hypercobalt.apiserver.kinds.resources import Registry
 from hypercobalt.apiserver.offload import Offload
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.storage.objects import Event, Key
 from hypercobalt.apiserver.storage.store import Store
 from hypercobalt.apiserver.writing import Writer
@@ -96,6 +96,25 @@ async def test_dependents_go_after_their_owner_in_the_background(api: Client) ->
     assert (await api.get(f"{HYPERVISORS}/kvm-a")).status_code == 404
     await api.until_gone(f"{CONFIG_MAPS}/second")
     assert (await api.get(f"{CONFIG_MAPS}/first")).status_code == 404
+
+
+async def test_a_pod_has_its_grace_if_there_is_a_node_whose_kubelet_ends_it(api: Client) -> None:
+    await create(api, "/api/v1/nodes", "n")
+    owner = await create(api, CONFIG_MAPS, "owner")
+    await create(api, PODS, "runs", ownerReferences=owned_by(owner))
+    async with api.watching(PODS) as watch:
+        await delete(api, f"{CONFIG_MAPS}/owner")
+        while not (pod := (await watch.next())[1])["metadata"].get("deletionTimestamp"):
+            pass
+    assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
+    await delete(api, "/api/v1/nodes/n")
+
+
+async def test_a_pod_without_a_node_goes_at_once(api: Client) -> None:
+    owner = await create(api, CONFIG_MAPS, "owner")
+    await create(api, PODS, "lost", ownerReferences=owned_by(owner))
+    await delete(api, f"{CONFIG_MAPS}/owner")
+    await api.until_gone(f"{PODS}/lost")
 
 
 async def test_a_foreground_owner_waits_for_the_dependents_that_block_it(api: Client) -> None:
@@ -449,7 +468,7 @@ async def test_collection_that_a_stop_interrupted_is_finished_after_the_restart(
     assert {key.name for key in gone} == {"doomed", "left", "dependent", "old"}
 
 
-async def test_deletions_go_on_after_a_restart(options: Options) -> None:
+async def test_deletions_go_on_after_a_restart(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         owner = await create(api, CONFIG_MAPS, "owner")
         references = owned_by(owner, block=True)

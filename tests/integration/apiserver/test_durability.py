@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.storage.file import APPLICATION_ID, SCHEMA_VERSION
 from hypercobalt.apiserver.storage.objects import CompactedError, Event, Key, StoreError
 from hypercobalt.apiserver.storage.store import Store
@@ -71,7 +71,7 @@ async def test_a_watch_resumes_across_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    options = Options(tmp_path / "data", port=0)
+    options = ServerOptions(tmp_path / "data", port=0)
     async with serve(options):
         with pytest.raises(ConfigurationError, match=f"in use by process {os.getpid()}"):
             async with serve(options):
@@ -80,13 +80,13 @@ async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) 
 
 async def test_an_impossible_port_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot listen on .*:99999"):
-        async with serve(Options(tmp_path / "data", port=99999)):
+        async with serve(ServerOptions(tmp_path / "data", port=99999)):
             pass
 
 
 async def test_a_corrupt_file_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    options = Options(data, port=0, token_auth_file=token_file(tmp_path))
+    options = ServerOptions(data, port=0, token_auth_file=token_file(tmp_path))
     async with serve(options) as server, Client(server.url) as client:
         for number in range(50):
             await client.post(CONFIG_MAPS, json=config_map(f"c{number}", text="x" * 500))
@@ -172,7 +172,9 @@ async def test_a_file_whose_tables_are_not_ours_is_refused(tmp_path: Path) -> No
 
 
 async def test_a_full_disk_is_a_clear_status_and_keeps_what_is_stored(small_disk: Path) -> None:
-    options = Options(small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent))
+    options = ServerOptions(
+        small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent)
+    )
     stored: list[str] = []
     refused = None
     async with serve(options) as server, Client(server.url) as client:
@@ -250,7 +252,7 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     assert "--token-auth-file" in shown
 
     async def run() -> None:
-        async with serve(Options(tmp_path / "data", port=0)):
+        async with serve(ServerOptions(tmp_path / "data", port=0)):
             secret = ["cobalt.db", "kubeconfig", "pki/ca.key", "pki/server.key", "pki/admin.key"]
             modes = {name: (tmp_path / "data" / name).stat().st_mode & 0o777 for name in secret}
             assert set(modes.values()) == {0o600}, modes

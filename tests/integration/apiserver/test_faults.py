@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.apiserver import http
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.storage.database import Database
 from hypercobalt.apiserver.storage.objects import Event, StoreError
 
@@ -56,7 +56,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 async def test_a_write_to_a_frozen_disk_is_a_timeout_and_reads_go_on(
-    options: Options, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve(options) as server, Client(server.url) as api:
         monkeypatch.setattr(http, "REQUEST_SECONDS", 0.3)
@@ -72,7 +72,7 @@ async def test_a_write_to_a_frozen_disk_is_a_timeout_and_reads_go_on(
 
 
 async def test_a_frozen_disk_makes_the_server_unready_by_name(
-    options: Options, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.health.COMMIT_SECONDS", 0.2)
     async with serve(options) as server, Client(server.url) as api:
@@ -95,7 +95,7 @@ async def test_a_frozen_disk_makes_the_server_unready_by_name(
         assert (await api.get("/readyz/no-such-check")).status_code == 404
 
 
-async def test_a_writer_that_died_is_not_waited_for(options: Options, disk: Disk) -> None:
+async def test_a_writer_that_died_is_not_waited_for(options: ServerOptions, disk: Disk) -> None:
     async with serve(options) as server, Client(server.url) as api:
         disk.broken = True
         for name in ("a", "b"):
@@ -111,7 +111,7 @@ async def test_a_writer_that_died_is_not_waited_for(options: Options, disk: Disk
 
 
 async def test_a_damaged_object_is_named_and_deletable_and_others_are_served(
-    options: Options,
+    options: ServerOptions,
 ) -> None:
     async with serve(options) as server, Client(server.url) as api:
         for name in ("good", "bad"):
@@ -148,7 +148,7 @@ async def test_a_damaged_object_is_named_and_deletable_and_others_are_served(
         assert "damaged" not in (await api.get("/readyz", params={"verbose": ""})).text
 
 
-async def test_dependents_of_a_damaged_object_are_kept(options: Options) -> None:
+async def test_dependents_of_a_damaged_object_are_kept(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         owner = config_map("owner", text="owner-content")
         uid = (await api.post(CONFIG_MAPS, json=owner)).json()["metadata"]["uid"]
@@ -164,7 +164,7 @@ async def test_dependents_of_a_damaged_object_are_kept(options: Options) -> None
 
 
 async def test_a_damaged_definition_of_ours_is_written_again_and_its_objects_stay(
-    options: Options,
+    options: ServerOptions,
 ) -> None:
     hypervisors = "/apis/kvm.cloud.sap/v1/hypervisors"
     async with serve(options) as server, Client(server.url) as api:
@@ -178,7 +178,7 @@ async def test_a_damaged_definition_of_ours_is_written_again_and_its_objects_sta
         assert "damaged" not in (await api.get("/readyz", params={"verbose": ""})).text
 
 
-async def test_a_namespace_goes_with_its_damaged_objects(options: Options) -> None:
+async def test_a_namespace_goes_with_its_damaged_objects(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         await api.post("/api/v1/namespaces", json={"metadata": {"name": "n"}})
         path = CONFIG_MAPS.replace("default", "n")
@@ -190,7 +190,7 @@ async def test_a_namespace_goes_with_its_damaged_objects(options: Options) -> No
         assert "damaged" not in (await api.get("/readyz", params={"verbose": ""})).text
 
 
-async def test_a_data_directory_without_checksums_is_opened(options: Options) -> None:
+async def test_a_data_directory_without_checksums_is_opened(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         await api.post(CONFIG_MAPS, json=config_map("old", text="old-content"))
     with contextlib.closing(sqlite3.connect(options.data / "cobalt.db")) as db:
@@ -207,7 +207,7 @@ async def test_a_data_directory_without_checksums_is_opened(options: Options) ->
         assert (await api.get(f"{CONFIG_MAPS}/new")).status_code == 200
 
 
-async def test_a_damaged_index_is_made_again(options: Options) -> None:
+async def test_a_damaged_index_is_made_again(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         await api.post(CONFIG_MAPS, json=config_map("a"))
     file = options.data / "cobalt.db"
@@ -228,7 +228,9 @@ async def test_a_damaged_index_is_made_again(options: Options) -> None:
 
 
 async def test_a_full_disk_takes_deletes_and_renewals_and_recovers(small_disk: Path) -> None:
-    options = Options(small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent))
+    options = ServerOptions(
+        small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent)
+    )
     async with serve(options) as server, Client(server.url) as api:
         lease = {"metadata": {"name": "leader"}, "spec": {"holderIdentity": "a"}}
         assert (await api.post(LEASES, json=lease)).status_code == 201

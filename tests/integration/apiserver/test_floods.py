@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hypercobalt.apiserver.requests.bodies import MAX_BODY
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from tests.floods import ATTACKS, client_context, flood, resident_mib, status_of
 
 from .agents import agents_of
@@ -98,7 +98,7 @@ async def test_a_stranger_without_a_body_keeps_its_connection(api: Client) -> No
 
 
 async def test_bodies_under_way_are_bounded_and_leave_room_for_other_users(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.inflight.BODY_BYTES", 8 * MIB)
     async with serve(options) as server, Client(server.url) as admin:
@@ -117,7 +117,7 @@ async def test_bodies_under_way_are_bounded_and_leave_room_for_other_users(
 
 
 async def test_requests_under_way_are_bounded_and_leave_room_for_others(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 32)
     as_other = {"authorization": "Bearer secret-other"}
@@ -174,7 +174,7 @@ async def test_a_flooding_agent_keeps_the_operator_waiting_for_a_few_of_its_requ
 
 
 async def test_refused_requests_hold_no_place(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.inflight.WRITES", 4)
     monkeypatch.setattr("hypercobalt.apiserver.inflight.READS", 4)
@@ -207,7 +207,7 @@ async def test_selectors_of_thousands_of_terms_are_refused(
 
 
 async def test_watches_are_bounded_by_what_their_selectors_hold(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.inflight.WATCHES", 80)
     long = ",".join(f"k{number}!=v" for number in range(200))
@@ -343,7 +343,7 @@ async def answer_of(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.mark.parametrize("then", [b"", b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"])
 async def test_idle_connections_of_one_user_are_bounded_whatever_came_last(
-    options: Options, monkeypatch: pytest.MonkeyPatch, then: bytes
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch, then: bytes
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.connections.KEPT", 8)
     get = f"GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n".encode() + OTHER + b"\r\n"

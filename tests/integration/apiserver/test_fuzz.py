@@ -7,6 +7,8 @@ import pytest
 from .conftest import Client
 from .damage import Damage, check, prepare, request
 
+pytestmark = pytest.mark.timeout(180)  # 1,200 requests, beside two other rings
+
 ROUNDS = 1200
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from hypercobalt.apiserver.errors import Cause, JSONObject, StatusError, Subject
 from hypercobalt.apiserver.hooks import HookReview
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.values import object_at, text_at
 
 from .conftest import Client
@@ -101,7 +101,7 @@ def labeller() -> Labeller:
 
 
 @pytest.fixture
-async def hooked(options: Options, labeller: Labeller) -> AsyncIterator[Client]:
+async def hooked(options: ServerOptions, labeller: Labeller) -> AsyncIterator[Client]:
     hooked = replace(options, manifests=(), hooks=(labeller,))
     async with serve(hooked) as server, Client(server.url) as client:
         assert (await client.post(DEFINITIONS, json=definition())).status_code == 201

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 DEADLINE_SECONDS = 30.0
@@ -42,7 +42,7 @@ Kubectl = Callable[..., Awaitable[str]]
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     """Runs kubectl against a fresh server, and gives what it printed."""
-    async with serve(Options(tmp_path / "data", port=0)) as server:
+    async with serve(ServerOptions(tmp_path / "data", port=0)) as server:
         config = str(server.kubeconfig)
 
         async def run(*arguments: str, stdin: object = None) -> str:

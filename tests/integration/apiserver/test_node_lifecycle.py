@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 from .conftest import Client, Watch
 
@@ -22,7 +22,7 @@ Object = dict[str, Any]
 
 
 @pytest.fixture
-async def api(options: Options) -> AsyncIterator[Client]:
+async def api(options: ServerOptions) -> AsyncIterator[Client]:
     async with serve(replace(options, node_grace=GRACE)) as server, Client(server.url) as client:
         yield client
 
@@ -88,7 +88,9 @@ async def test_a_node_without_a_lease_keeps_the_status_that_it_was_given(api: Cl
     assert "taints" not in by_hand["spec"]
 
 
-async def test_a_lost_node_is_still_lost_after_a_restart_and_found_again(options: Options) -> None:
+async def test_a_lost_node_is_still_lost_after_a_restart_and_found_again(
+    options: ServerOptions,
+) -> None:
     short = replace(options, node_grace=GRACE)
     async with serve(short) as server, Client(server.url) as api:
         await make_node(api, "kvm-1")
@@ -102,7 +104,9 @@ async def test_a_lost_node_is_still_lost_after_a_restart_and_found_again(options
         await until(watch, "True", 0)
 
 
-async def test_a_node_that_died_while_the_server_was_down_is_found_out(options: Options) -> None:
+async def test_node_that_died_while_the_server_was_down_becomes_unknown(
+    options: ServerOptions,
+) -> None:
     async with serve(options) as server, Client(server.url) as api:
         await make_node(api, "kvm-1")
         await make_lease(api, "kvm-1")

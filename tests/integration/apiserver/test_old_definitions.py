@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.apiserver.storage import checksums
 from hypercobalt.apiserver.storage.objects import Key
 
@@ -60,7 +60,7 @@ def rewrite_stored(database: Path, old: str, new: str) -> None:
 async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_as_it_goes(
     tmp_path: Path,
 ) -> None:
-    options = Options(tmp_path / "data", port=0, token_auth_file=token_file(tmp_path))
+    options = ServerOptions(tmp_path / "data", port=0, token_auth_file=token_file(tmp_path))
     text = {"type": "string", "pattern": "^PATTERN$"}
     ruled = {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'RULE'"}]}
     column = {"name": "C", "type": "string", "jsonPath": ".spec.COLUMN"}
@@ -102,7 +102,9 @@ async def test_a_stored_definition_that_would_be_refused_today_is_served_as_far_
 async def test_a_definition_whose_status_found_no_space_is_served_when_there_is_some(
     small_disk: Path,
 ) -> None:
-    options = Options(small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent))
+    options = ServerOptions(
+        small_disk / "data", port=0, token_auth_file=token_file(small_disk.parent)
+    )
     body = definition("things", {"type": "string", "description": "x" * 100_000})
     created = f"{DEFINITIONS}/{body['metadata']['name']}"
     async with serve(options) as server, Client(server.url) as client:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hypercobalt.apiserver.access import bootstrap
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 from .conftest import Client, no_check
 
@@ -24,7 +24,7 @@ ACCOUNT = "system:serviceaccount:default:robot"
 
 
 @pytest.fixture
-async def kubectl(options: Options, tmp_path: Path) -> AsyncIterator[Kubectl]:
+async def kubectl(options: ServerOptions, tmp_path: Path) -> AsyncIterator[Kubectl]:
     """Yield a function that runs kubectl and returns its exit code and output.
 
     With `token`, kubectl runs as the token's user, else as the administrator.
@@ -137,7 +137,7 @@ async def test_aggregated_role_follows_a_role_that_goes_with_its_owner(api: Clie
         assert rule not in (await watch.next())[1]["rules"]
 
 
-async def test_first_objects_are_restored_at_the_next_start(options: Options) -> None:
+async def test_first_objects_are_restored_at_the_next_start(options: ServerOptions) -> None:
     discovery, basic, viewer = "system:discovery", "system:basic-user", "view"
     async with serve(options) as server, Client(server.url) as api:
         await api.delete(f"{CLUSTER_ROLES}/{discovery}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 from .agents import agents_of
 from .conftest import Client, resident_mib, start_server
@@ -45,7 +45,7 @@ async def test_answers_that_one_host_does_not_read_take_bounded_memory(tmp_path:
 
 @pytest.mark.parametrize("path", [CONFIG_MAPS, WATCH])
 async def test_answer_that_no_client_reads_ends_and_gives_its_room_back(
-    options: Options, monkeypatch: pytest.MonkeyPatch, path: str
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.transfer.UNREAD_SECONDS", 0.5)
     monkeypatch.setattr("hypercobalt.apiserver.inflight.ANSWER_BYTES_OF_A_HOST", 16 * MIB)
@@ -60,7 +60,7 @@ async def test_answer_that_no_client_reads_ends_and_gives_its_room_back(
 
 @pytest.mark.parametrize("path", [CONFIG_MAPS, WATCH])
 async def test_answer_whose_client_has_gone_gives_its_room_back(
-    options: Options, monkeypatch: pytest.MonkeyPatch, path: str
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.inflight.ANSWER_BYTES_OF_A_HOST", 16 * MIB)
     async with serve(options) as server, Client(server.url) as admin:

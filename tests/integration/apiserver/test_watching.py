@@ -10,7 +10,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 
 from .conftest import Client, Watch
 
@@ -95,7 +95,7 @@ async def test_a_change_of_labels_moves_an_object_in_and_out(api: Client) -> Non
         ]
 
 
-async def test_a_recreated_object_is_added_even_after_a_restart(options: Options) -> None:
+async def test_a_recreated_object_is_added_even_after_a_restart(options: ServerOptions) -> None:
     async with serve(options) as server, Client(server.url) as api:
         since = await put(api, "a", {"colour": "red"})
         await api.delete(f"{CONFIG_MAPS}/a")
@@ -135,7 +135,7 @@ async def test_initial_events_end_with_a_marked_bookmark(api: Client) -> None:
 
 
 async def test_bookmarks_come_in_between_and_are_resumed_from(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.watching.BOOKMARK_SECONDS", 0.05)
     async with serve(options) as server, Client(server.url) as api:
@@ -177,7 +177,7 @@ async def test_a_watch_ends_in_time_even_when_it_is_busy(api: Client) -> None:
 
 
 async def test_a_version_that_is_no_longer_kept_is_gone(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 5)
     async with serve(options) as server, Client(server.url) as api:
@@ -224,7 +224,7 @@ async def test_pages_show_one_moment_whatever_is_written_meanwhile(api: Client, 
 
 
 async def test_an_expired_page_gives_a_token_that_goes_on(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.storage.store.KEEP_EVENTS", 5)
     async with serve(options) as server, Client(server.url) as api:
@@ -253,7 +253,7 @@ async def test_a_table_of_a_watch_has_a_row_for_each_event(api: Client) -> None:
 
 
 async def test_a_large_collection_is_watched_from_its_beginning_while_it_changes(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: ServerOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypercobalt.apiserver.watching.MAX_WAITING", 20)
     async with serve(options) as server, Client(server.url) as api:

@@ -11,7 +11,7 @@ import pytest
 from hypercobalt import pki
 from hypercobalt.apiserver.access import kubeconfig
 from hypercobalt.apiserver.access.authentication import Authenticator, bearer_token, read_tokens
-from hypercobalt.apiserver.access.jwt import Key
+from hypercobalt.apiserver.access.jwt import TokenKey
 from hypercobalt.apiserver.access.tokens import Accounts
 from hypercobalt.apiserver.requests.request import AUTHENTICATED, User
 from hypercobalt.apiserver.storage.store import Store
@@ -75,14 +75,14 @@ async def test_user_is_found_by_the_whole_token_only(
 ) -> None:
     user = User("u")
     store = await Store.open(tmp_path)
-    tester = Authenticator({"t": user}, Accounts(store, Key(tmp_path / "sa.key")))
+    tester = Authenticator({"t": user}, Accounts(store, TokenKey(tmp_path / "sa.key")))
     assert tester.by_token(token) == (user if known else None)
     await store.close()
 
 
 async def test_certificates_name_their_bearer(tmp_path: Path) -> None:
     store = await Store.open(tmp_path)
-    authenticator = Authenticator({}, Accounts(store, Key(tmp_path / "sa.key")))
+    authenticator = Authenticator({}, Accounts(store, TokenKey(tmp_path / "sa.key")))
     await store.close()
     subject = ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "u"),))
     assert authenticator.by_certificate({"subject": subject}) == User(

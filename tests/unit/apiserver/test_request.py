@@ -58,7 +58,7 @@ def test_path_gives_its_target(path: str, target: Target | None) -> None:
 
 
 @given(st.text(st.sampled_from("/apis.v1n%\x00é"), max_size=40))
-def test_any_path_is_taken_apart_or_not(path: str) -> None:
+def test_every_path_is_parsed_or_refused(path: str) -> None:
     target = parse_path(path)
     assert target is None or target.resource
 

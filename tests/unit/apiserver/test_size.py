@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hypercobalt.apiserver
 
-AT_MOST = 16_016
+AT_MOST = 16_170
 """Lines of its modules. Raise it only in a commit that says why nothing could go instead."""
 
 

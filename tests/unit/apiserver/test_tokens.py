@@ -13,8 +13,7 @@ import pytest
 
 from hypercobalt.apiserver.access import jwt
 from hypercobalt.apiserver.access.authentication import Authenticator
-from hypercobalt.apiserver.access.jwt import Key as SigningKey
-from hypercobalt.apiserver.access.jwt import TokenError
+from hypercobalt.apiserver.access.jwt import TokenError, TokenKey
 from hypercobalt.apiserver.access.tokens import AUDIENCES, ISSUER, Accounts
 from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.kinds.resources import Registry
@@ -28,8 +27,8 @@ EXTRA = "authentication.kubernetes.io"
 
 
 @pytest.fixture(scope="module")
-def signing(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
-    return SigningKey(tmp_path_factory.mktemp("keys") / "sa.key")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> TokenKey:
+    return TokenKey(tmp_path_factory.mktemp("keys") / "sa.key")
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +75,14 @@ def given(answer: JSONObject) -> str:
 
 def test_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "sa.key"
-    token = SigningKey(path).sign(b"{}")
+    token = TokenKey(path).sign(b"{}")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert SigningKey(path).verify(token) == b"{}"
+    assert TokenKey(path).verify(token) == b"{}"
 
 
-def test_token_of_another_key_is_refused(signing: SigningKey, tmp_path: Path) -> None:
+def test_token_of_another_key_is_refused(signing: TokenKey, tmp_path: Path) -> None:
     with pytest.raises(TokenError):
-        signing.verify(SigningKey(tmp_path / "other").sign(b"{}"))
+        signing.verify(TokenKey(tmp_path / "other").sign(b"{}"))
 
 
 def _packed(text: str) -> str:
@@ -108,20 +107,20 @@ NONE, OTHER, ROOT = map(_packed, ('{"alg":"none"}', '{"alg":"HS256"}', '{"sub":"
         pytest.param(lambda h, b, s: h, id="a-part"),
     ],
 )  # fmt: skip
-def test_changed_token_is_refused(signing: SigningKey, change: object) -> None:
+def test_changed_token_is_refused(signing: TokenKey, change: object) -> None:
     assert callable(change)
     with pytest.raises(TokenError):
         signing.verify(change(*signing.sign(b'{"sub":"eve"}').split(".")))
 
 
-def test_last_letter_of_a_signature_has_one_form_only(signing: SigningKey) -> None:
+def test_last_letter_of_a_signature_has_one_form_only(signing: TokenKey) -> None:
     token = signing.sign(b"{}")
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     found = [letter for letter in letters if _verifies(signing, token[:-1] + letter)]
     assert found == [token[-1]]
 
 
-def _verifies(signing: SigningKey, token: str) -> bool:
+def _verifies(signing: TokenKey, token: str) -> bool:
     try:
         signing.verify(token)
     except TokenError:
@@ -140,7 +139,7 @@ def test_token_is_recognised_by_its_form(text: str, *, is_one: bool) -> None:
 
 
 async def test_token_authenticates_its_service_account(
-    store: Store, signing: SigningKey, registry: Registry
+    store: Store, signing: TokenKey, registry: Registry
 ) -> None:
     accounts = Accounts(store, signing)
     await put(store, "serviceaccounts", "robot", "u1")
@@ -155,7 +154,7 @@ async def test_token_authenticates_its_service_account(
 
 
 async def test_token_of_a_pod_names_its_node(
-    store: Store, signing: SigningKey, registry: Registry
+    store: Store, signing: TokenKey, registry: Registry
 ) -> None:
     accounts = Accounts(store, signing)
     await put(store, "serviceaccounts", "robot", "u1")
@@ -189,7 +188,7 @@ async def test_token_of_a_pod_names_its_node(
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made-again"])
 async def test_token_ends_with_what_it_is_bound_to(
     store: Store,
-    signing: SigningKey,
+    signing: TokenKey,
     registry: Registry,
     kind: str,
     gone: str,
@@ -219,7 +218,7 @@ async def test_token_ends_with_what_it_is_bound_to(
 
 @pytest.mark.parametrize(("minutes", "reason"), [(-10, "not valid yet"), (9, ""), (12, "expired")])
 async def test_token_has_its_time(
-    store: Store, signing: SigningKey, registry: Registry, minutes: int, reason: str
+    store: Store, signing: TokenKey, registry: Registry, minutes: int, reason: str
 ) -> None:
     accounts = Accounts(store, signing)
     await put(store, "serviceaccounts", "robot", "u1")
@@ -234,7 +233,7 @@ async def test_token_has_its_time(
 
 
 async def test_token_is_for_its_audiences(
-    store: Store, signing: SigningKey, registry: Registry
+    store: Store, signing: TokenKey, registry: Registry
 ) -> None:
     await put(store, "serviceaccounts", "robot", "u1")
     tester = Authenticator({"secret": User("eve")}, Accounts(store, signing))
@@ -263,7 +262,7 @@ async def test_token_is_for_its_audiences(
     ],
 )
 async def test_invalid_token_request_is_refused(
-    store: Store, signing: SigningKey, registry: Registry, spec: dict[str, object], code: int
+    store: Store, signing: TokenKey, registry: Registry, spec: dict[str, object], code: int
 ) -> None:
     accounts = Accounts(store, signing)
     await put(store, "serviceaccounts", "robot", "u1")
@@ -275,7 +274,7 @@ async def test_invalid_token_request_is_refused(
 
 
 async def test_no_token_without_an_account(
-    store: Store, signing: SigningKey, registry: Registry
+    store: Store, signing: TokenKey, registry: Registry
 ) -> None:
     with pytest.raises(StatusError) as caught:
         Accounts(store, signing).issue(request(registry))

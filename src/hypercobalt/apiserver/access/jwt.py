@@ -25,7 +25,7 @@ class TokenError(HypercobaltError):
     """A token that must not be trusted; the message holds nothing of the token."""
 
 
-class Key:
+class TokenKey:
     """A key that signs and verifies tokens; its file is made when it is first needed."""
 
     def __init__(self, path: Path) -> None:

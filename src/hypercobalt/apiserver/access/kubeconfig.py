@@ -27,23 +27,24 @@ class _Config(msgspec.Struct, frozen=True):
 
 def render(server: str, ca: bytes, client: Pair) -> bytes:
     """A kubeconfig with everything in it, for kubectl and for our own processes."""
-    certificate, key = _packed(client.certificate), _packed(client.key)
-    return _render(server, ca, {"client-certificate-data": certificate, "client-key-data": key})
+    pair = {"client-certificate": client.certificate, "client-key": client.key}
+    return _render(server, ca, {f"{name}-data": _packed(data) for name, data in pair.items()})
 
 
-def render_token(server: str, ca: bytes, token_file: str) -> bytes:
+def render_token(server: str, ca: bytes, token_file: str, namespace: str = "default") -> bytes:
     """A kubeconfig for a process whose token is in a file, from the kubeconfig's own folder."""
-    return _render(server, ca, {"tokenFile": token_file})
+    return _render(server, ca, {"tokenFile": token_file}, namespace)
 
 
-def _render(server: str, ca: bytes, user: dict[str, str]) -> bytes:
+def _render(server: str, ca: bytes, user: dict[str, str], namespace: str = "default") -> bytes:
     cluster = {"server": server, "certificate-authority-data": _packed(ca)}
+    context = {"cluster": NAME, "user": NAME, "namespace": namespace}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": NAME, "cluster": cluster}],
         "users": [{"name": NAME, "user": user}],
-        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "contexts": [{"name": NAME, "context": context}],
         "current-context": NAME,
     }
     return yaml.safe_dump(document, sort_keys=False).encode()
@@ -65,8 +66,7 @@ def write(path: Path, data: bytes) -> None:
         old = _read(path)
         if old == data:
             return
-        foreign = _foreign(old)
-        if foreign:
+        if foreign := _foreign(old):
             raise ConfigurationError(
                 f"kubeconfig {path} is not replaced: {foreign}; "
                 "name another file with --kubeconfig, or remove this one"

@@ -126,7 +126,7 @@ _objects = msgspec.json.Decoder(_Object)
 class Accounts:
     """Issues tokens and authenticates by them."""
 
-    def __init__(self, store: Store, key: jwt.Key) -> None:
+    def __init__(self, store: Store, key: jwt.TokenKey) -> None:
         self._store, self._key = store, key
         self._verified: OrderedDict[bytes, _Claims] = OrderedDict()
 

@@ -14,6 +14,7 @@ import msgspec
 from hypercobalt.apiserver.errors import JSON, JSONObject
 from hypercobalt.apiserver.kinds.resources import Resource
 from hypercobalt.apiserver.requests.request import Call
+from hypercobalt.apiserver.schema.expressions import Scope
 from hypercobalt.apiserver.values import list_at, object_at, text_at
 
 OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
@@ -96,14 +97,21 @@ class Attributes:
         seen: JSONObject = {name: it for name, it in meta.items() if name in _NAMESPACE_META}
         return {**whole, "metadata": seen}
 
-    def roots(self, endpoint: Endpoint) -> dict[str, JSON]:
-        """The values of the variables that every expression may read."""
-        return {
-            "object": self._shown(self.new, endpoint),
-            "oldObject": self._shown(self.old, endpoint),
-            "request": self._request(endpoint),
-            "namespaceObject": self.namespace_object,
-        }
+    @functools.cached_property
+    def _scopes(self) -> dict[Endpoint, Scope]:
+        return {}
+
+    def scope(self, endpoint: Endpoint) -> Scope:
+        """What every expression of any policy sees of the write, sent to an endpoint."""
+        if (known := self._scopes.get(endpoint)) is None:
+            roots: dict[str, JSON] = {
+                "object": self._shown(self.new, endpoint),
+                "oldObject": self._shown(self.old, endpoint),
+                "request": self._request(endpoint),
+                "namespaceObject": self.namespace_object,
+            }
+            known = self._scopes[endpoint] = Scope(roots)
+        return known
 
     def _shown(self, obj: JSONObject | None, endpoint: Endpoint) -> JSON:
         if obj is None:

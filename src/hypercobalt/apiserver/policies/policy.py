@@ -13,7 +13,13 @@ from hypercobalt.apiserver.errors import JSONObject, StatusError
 from hypercobalt.apiserver.policies.attributes import Attributes
 from hypercobalt.apiserver.policies.matching import Constraints
 from hypercobalt.apiserver.schema.cel import EvaluationError
-from hypercobalt.apiserver.schema.expressions import Program, Scope
+from hypercobalt.apiserver.schema.expressions import (
+    Program,
+    Scope,
+    Variables,
+    variables_of,
+    whole_of,
+)
 from hypercobalt.apiserver.values import object_at, objects_at, text_at, texts_at
 
 MAX_MESSAGE = 5 * 1024  # bytes of a messageExpression's result
@@ -32,41 +38,41 @@ class Refusal:
 class Validation:
     """One of a policy's validations."""
 
-    program: Program
+    expression: str
     message: str = ""
-    message_program: Program | None = None
+    message_expression: str = ""
     reason: str = "Invalid"
 
     @classmethod
     def of(cls, raw: JSONObject) -> Validation:
-        expression = text_at(raw, "messageExpression")
         return cls(
-            Program.of(text_at(raw, "expression")),
+            text_at(raw, "expression"),
             text_at(raw, "message").strip(),
-            Program.of(expression) if expression else None,
+            text_at(raw, "messageExpression"),
             text_at(raw, "reason") or "Invalid",
         )
 
-    def refusal(self, scope: Scope, *, strict: bool) -> Refusal | None:
+    def refusal(self, scope: Scope, variables: Variables, *, strict: bool) -> Refusal | None:
         """Why a write is refused; None when it is not.
 
         Args:
             scope: what the expressions see.
+            variables: the policy's, which they may read.
             strict: whether a validation without an answer refuses.
         """
         try:
-            if scope.value(self.program) is True:
+            if scope.value(Program.of(self.expression, variables)) is True:
                 return None
         except EvaluationError as error:
             return Refusal(str(error)) if strict else None
-        text = self._expressed(scope) or self.message
-        return Refusal(text or f"failed expression: {self.program.source.strip()}", self.reason)
+        text = self._expressed(scope, variables) or self.message
+        return Refusal(text or f"failed expression: {self.expression.strip()}", self.reason)
 
-    def _expressed(self, scope: Scope) -> str:
-        if self.message_program is None:
+    def _expressed(self, scope: Scope, variables: Variables) -> str:
+        if not self.message_expression:
             return ""
         try:
-            value = scope.value(self.message_program)
+            value = scope.value(Program.of(self.message_expression, variables))
         except EvaluationError:
             return ""
         text = value.strip() if isinstance(value, str) else ""
@@ -94,12 +100,17 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, compiled."""
+    """A policy, compiled.
+
+    A write that passes takes one evaluation, of all validations as one expression, which share the
+    values of variables. Only for a refusal is each evaluated by itself: its message is wanted.
+    """
 
     name: str
     constraints: Constraints
     conditions: tuple[Program, ...]
-    variables: dict[str, Program]
+    variables: Variables
+    whole: Program  # holds when each validation does
     validations: tuple[Validation, ...]
     strict: bool  # failurePolicy Fail
 
@@ -112,10 +123,8 @@ class Policy:
             tuple(
                 Program.of(text_at(c, "expression")) for c in objects_at(spec, "matchConditions")
             ),
-            {
-                text_at(v, "name"): Program.of(text_at(v, "expression"))
-                for v in objects_at(spec, "variables")
-            },
+            variables_of(spec),
+            whole_of(spec),
             tuple(Validation.of(v) for v in objects_at(spec, "validations")),
             text_at(spec, "failurePolicy") != "Ignore",
         )
@@ -125,13 +134,15 @@ class Policy:
         endpoint = self.constraints.match(write)
         if endpoint is None:
             return []
-        scope = Scope(write.roots(endpoint), self.variables)
+        scope = write.scope(endpoint)
         try:
             if not self._applies(scope):
                 return []
         except EvaluationError as error:
             return [Refusal(str(error))] if self.strict else []
-        refusals = (v.refusal(scope, strict=self.strict) for v in self.validations)
+        if scope.holds(self.whole):
+            return []
+        refusals = (v.refusal(scope, self.variables, strict=self.strict) for v in self.validations)
         return [refusal for refusal in refusals if refusal is not None]
 
     def _applies(self, scope: Scope) -> bool:

@@ -169,7 +169,7 @@ def evaluate(expression: cel.Expression, seen: cel.Activation) -> object:
 
 
 def compile_expression(
-    environment: cel.Env, expression: str, old: str = "oldSelf"
+    environment: cel.Env, expression: str, old: str = "oldSelf", *, parsed: bool = False
 ) -> cel.Expression:
     """Compile an expression with Kubernetes' names of functions.
 
@@ -177,6 +177,7 @@ def compile_expression(
         environment: its variables and functions.
         expression: as written.
         old: what stands for `oldSelf`.
+        parsed: whether it is only parsed, and what it reads and calls found when it is evaluated.
 
     Raises:
         RuleError: it is too long, does not parse or does not fit the environment.
@@ -188,7 +189,7 @@ def compile_expression(
         return old if match[2] else RENAMED.get(match[3], match[0])
 
     try:
-        return environment.compile(_TOKENS.sub(swap, expression))
+        return environment.compile(_TOKENS.sub(swap, expression), disable_check=parsed)
     except (RuntimeError, ValueError) as error:
         text = str(error)
         if unserved := UNSERVED & {*_UNDECLARED.findall(text)}:

@@ -9,15 +9,16 @@ Source: k8s.io/apiserver pkg/admission/plugin/cel (compile.go, composition.go).
 
 from __future__ import annotations
 
-import datetime
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from cel_expr_python import cel
 
-from hypercobalt.apiserver.errors import JSON
+from hypercobalt.apiserver.errors import JSON, JSONObject
+from hypercobalt.apiserver.schema.blocks import compile_block, place
 from hypercobalt.apiserver.schema.cel import (
     EvaluationError,
     RuleError,
@@ -27,10 +28,30 @@ from hypercobalt.apiserver.schema.cel import (
 )
 from hypercobalt.apiserver.schema.identifiers import LITERAL
 from hypercobalt.apiserver.schema.node import Node
+from hypercobalt.apiserver.values import objects_at, text_at
 
 VARIABLES = "variables"
 ROOTS = ("object", "oldObject", "request", "namespaceObject")
 _IDENTIFIER = re.compile(rf"{LITERAL}|(?<![\w.])([A-Za-z_]\w*)")
+_READ = re.compile(
+    rf"{LITERAL}|\bhas\(\s*{VARIABLES}\s*\.\s*(\w+)\s*\)|(?<![\w.]){VARIABLES}\s*\.\s*(\w+)"
+)
+
+
+class Variable(NamedTuple):
+    """A variable of a policy; its expression sees those that are declared before it."""
+
+    name: str
+    expression: str
+
+
+Variables: TypeAlias = tuple[Variable, ...]
+
+
+def variables_of(spec: JSONObject) -> Variables:
+    """The variables that a policy declares."""
+    declared = objects_at(spec, "variables")
+    return tuple(Variable(text_at(v, "name"), text_at(v, "expression")) for v in declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +61,78 @@ class Program:
     source: str
     compiled: cel.Expression | None
     fault: str = ""
-    composed: bool = False  # it reads variables
+    declared: Variables = ()
 
     @staticmethod
     @functools.lru_cache(maxsize=1024)
-    def of(source: str) -> Program:
-        """Compile an expression, which takes milliseconds; the latest ones are remembered."""
-        composed = VARIABLES in names_in(source)
+    def of(source: str, declared: Variables = ()) -> Program:
+        """Compile an expression, which takes milliseconds; the latest ones are remembered.
+
+        Args:
+            source: as written.
+            declared: variables that it may read; each is evaluated at most once, on first use.
+        """
         try:
-            compiled = compile_expression(untyped((*ROOTS, VARIABLES)), source)
-            return Program(source, compiled, "", composed)
+            return Program(source, _compiled(source, declared), "", declared)
         except RuleError as error:  # of a policy that was not checked by this version
-            return Program(source, None, str(error), composed)
+            return Program(source, None, str(error), declared)
+
+    def variables(self) -> Iterator[tuple[str, Program]]:
+        """The variables that the expression itself reads, by name."""
+        names = _read(self.source)
+        for number, variable in enumerate(self.declared):
+            if variable.name in names:
+                yield variable.name, Program.of(variable.expression, self.declared[:number])
+
+
+def _compiled(source: str, declared: Variables) -> cel.Expression:
+    names, needed = _read(source), list[Variable]()
+    for variable in reversed(declared):
+        if variable.name in names:
+            needed.append(variable)
+            names |= _read(variable.expression)
+    if not needed:
+        return compile_expression(untyped(ROOTS), source)
+    places: dict[str, str] = {}
+
+    def swap(match: re.Match[str]) -> str:
+        if (known := places.get(match[1] or match[2])) is None:
+            return match[0]
+        return f"([{known}].size() == 1)" if match[1] else known
+
+    values: list[str] = []
+    for variable in reversed(needed):
+        values.append(_READ.sub(swap, variable.expression))
+        places[variable.name] = place(len(values) - 1)
+    return compile_block(untyped(ROOTS), values, _READ.sub(swap, source))
+
+
+def _read(expression: str) -> set[str]:
+    """The names of the variables that an expression reads."""
+    return {name for m in _READ.finditer(expression) if (name := m[1] or m[2])}
+
+
+def whole_of(spec: JSONObject) -> Program:
+    """All validations of a policy in one: it holds when each does, and they share variables."""
+    each = (text_at(v, "expression") for v in objects_at(spec, "validations"))
+    return Program.of(" && ".join(f"({expression}\n)" for expression in each), variables_of(spec))
 
 
 class Scope:
-    """What the expressions of one policy see of one write; variables are evaluated once.
+    """What the expressions of all policies see of one write.
 
-    A variable that fails is a failure only of an expression that reads it.
+    Each object is converted for the engine once, when the first of them reads it.
     """
 
-    def __init__(self, roots: Mapping[str, JSON], variables: Mapping[str, Program]) -> None:
-        self._roots, self._declared = roots, variables
-        self._failed: dict[str, EvaluationError] = {}
+    def __init__(self, roots: Mapping[str, JSON]) -> None:
+        self._seen = untyped(ROOTS).Activation(roots)
 
-    @functools.cached_property
-    def _plain(self) -> cel.Activation:
-        return untyped((*ROOTS, VARIABLES)).Activation({**self._roots, VARIABLES: {}})
-
-    @functools.cached_property
-    def _composed(self) -> cel.Activation:
-        known: dict[str, object] = {}
-        environment = untyped((*ROOTS, VARIABLES))
-        for name, program in self._declared.items():
-            seen = self._plain
-            if program.composed:
-                seen = environment.Activation({**self._roots, VARIABLES: known})
-            try:
-                known[name] = _as_given(self._run(program, seen))
-            except EvaluationError as error:
-                self._failed[name] = error
-        return environment.Activation({**self._roots, VARIABLES: known})
+    def holds(self, program: Program) -> bool:
+        """Whether an expression has a value, which is true."""
+        try:
+            return self._run(program) is True
+        except EvaluationError:
+            return False
 
     def value(self, program: Program) -> object:
         """The value of an expression.
@@ -89,42 +141,33 @@ class Scope:
             EvaluationError: it has none; the text is kube-apiserver's.
         """
         try:
-            return self._run(program, self._composed if program.composed else self._plain)
+            return self._run(program)
         except EvaluationError as error:
-            text = f"expression '{program.source}' resulted in error: {error}"
+            through = self._through(program, str(error))
+            text = f"expression '{program.source}' resulted in error: {through}{error}"
             raise EvaluationError(text) from error
 
-    def _run(self, program: Program, seen: cel.Activation) -> object:
+    def _run(self, program: Program) -> object:
         if program.compiled is None:
             raise EvaluationError(program.fault)
-        try:
-            return evaluate(program.compiled, seen)
-        except EvaluationError as error:
-            name = str(error).removeprefix("no such key: ")
-            if name not in self._failed:
-                raise
-            text = f'composited variable "{name}" fails to evaluate: {self._failed[name]}'
-            raise EvaluationError(text) from error
+        return evaluate(program.compiled, self._seen)
+
+    def _through(self, program: Program, failure: str) -> str:
+        """Name the variables by which an expression comes to its failure."""
+        for name, variable in program.variables():
+            try:
+                self._run(variable)
+            except EvaluationError as error:
+                if str(error) == failure:
+                    through = f'composited variable "{name}" fails to evaluate: '
+                    return through + self._through(variable, failure)
+        return ""
 
 
-def _as_given(value: object) -> object:
-    """A value as it can be given back to the engine, which takes times as messages only."""
-    from google.protobuf import duration_pb2, timestamp_pb2  # noqa: PLC0415  # few variables need it
-
-    if isinstance(value, datetime.timedelta):
-        span = duration_pb2.Duration()
-        span.FromTimedelta(value)
-        return span
-    if isinstance(value, datetime.datetime):
-        moment = timestamp_pb2.Timestamp()
-        moment.FromDatetime(value)
-        return moment
-    return value
-
-
-def names_in(expression: str) -> frozenset[str]:
-    """The identifiers of an expression that are no fields and stand in no text."""
-    return frozenset(m[1] for m in _IDENTIFIER.finditer(expression) if m[1])
+def roots_in(expression: str) -> frozenset[str]:
+    """The identifiers of an expression that are no fields, no variables and stand in no text."""
+    others = _READ.sub(lambda match: "" if match[1] or match[2] else match[0], expression)
+    return frozenset(m[1] for m in _IDENTIFIER.finditer(others) if m[1])
 
 
 # -- checking ----------------------------------------------------------------------------------

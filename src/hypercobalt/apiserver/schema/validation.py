@@ -283,7 +283,7 @@ def list_key(node: Node, item: JSON) -> dict[str, JSON] | None:
 
 
 def _counterparts(node: Node, old: JSON | object) -> Callable[[JSON], JSON | object]:
-    """Give the old value of an item, where items have keys to find them by."""
+    """Return the old value of an item, where items have keys to find them by."""
     if node.list_type != "map" or not isinstance(old, list):
         return lambda _: _MISSING
 

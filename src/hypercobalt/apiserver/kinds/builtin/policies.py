@@ -16,14 +16,14 @@ from cel_expr_python import cel
 from hypercobalt.apiserver import errors
 from hypercobalt.apiserver.errors import JSON, Cause, FieldErrors, JSONObject
 from hypercobalt.apiserver.kinds import names
-from hypercobalt.apiserver.schema.expressions import Checked, Program, names_in
+from hypercobalt.apiserver.schema.expressions import Checked, roots_in, whole_of
 from hypercobalt.apiserver.values import at, object_at, objects_at, same, text_at, texts_at
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 ACTIONS = ("Audit", "Deny", "Warn")
-REFUSED = ("authorizer", "params")  # as roots of an expression
+REFUSED = ("authorizer", "params", "variables")  # as roots; variables are read one by one
 _BOOL, _TEXT = {"bool": cel.Type.BOOL}, {"string": cel.Type.STRING}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -62,7 +62,10 @@ def check_policy(obj: JSONObject, old: JSONObject | None) -> list[Cause]:
     for part in ("paramKind", "auditAnnotations"):
         if spec.get(part):
             raise errors.unsupported(f"spec.{part} of a {POLICY}")
-    return [*_check_parts(spec), *_check_expressions(spec)]
+    causes = [*_check_parts(spec), *_check_expressions(spec)]
+    if not causes:
+        whole_of(spec)  # here, beside the loop, and not when the policy comes into force
+    return causes
 
 
 def _check_parts(spec: JSONObject) -> Iterator[Cause]:
@@ -141,12 +144,10 @@ def _check_expression(
         yield FieldErrors.required(place, f"{field} is not specified")
         return
     for name in REFUSED:
-        if name in names_in(expression):
+        if name in roots_in(expression):
             raise errors.unsupported(f"{name} in {place} of a {POLICY}")
     if fault := checked.fault(expression, wanted):
         yield FieldErrors.invalid(place, expression, fault)
-    else:
-        Program.of(expression)  # here, beside the loop, and not when the policy comes into force
 
 
 def _check_named(conditions: list[JSONObject], place: str) -> Iterator[Cause]:
