@@ -99,15 +99,19 @@ class Child:
 
 
 @asynccontextmanager
-async def running(argv: Sequence[str]) -> AsyncGenerator[Child]:
+async def running(argv: Sequence[str], *, stdin: int = DEVNULL) -> AsyncGenerator[Child]:
     """Run a program; its group is killed when the context is left.
+
+    Args:
+        argv: program and arguments.
+        stdin: file descriptor that it reads.
 
     Raises:
         OSError: it cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         *argv,
-        stdin=DEVNULL,
+        stdin=stdin,
         stdout=PIPE,
         stderr=PIPE,
         env={"PATH": _PATH, "LC_ALL": "C", MARK: str(os.getpid())},

@@ -6,7 +6,7 @@ import asyncio
 
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.events import Disconnected
-from hypercobalt.adapters.libvirt.reconnect import Pace
+from hypercobalt.adapters.libvirt.reconnect import ConnectionPace
 
 
 async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_another() -> None:
@@ -17,7 +17,7 @@ async def test_an_attempt_that_is_never_answered_is_given_up_and_followed_by_ano
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    pace = Pace(patience=0.05, patience_to_connect=0.1, longest_attempt=0.2)
+    pace = ConnectionPace(patience=0.05, patience_to_connect=0.1, longest_attempt=0.2)
     uri = f"qemu+tcp://127.0.0.1:{port}/system"
     async with server, connect(uri, pace=pace) as subject, asyncio.timeout(10):
         events = subject.events()

@@ -13,11 +13,11 @@ from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.model import DaemonName, Flow
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import BridgeRow, InterfaceRow, PortRow
-from hypercobalt.adapters.ovs.watch import Pace
+from hypercobalt.adapters.ovs.watch import WatchPace
 from tests.integration.ovs.contract import Contract, World
 from tests.integration.ovs.daemons import Daemons
 
-QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
+QUICK = WatchPace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
 
 
 class RealWorld(World):

@@ -14,12 +14,12 @@ from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import ControllerState, LocalBinding
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.watch import Pace
+from hypercobalt.adapters.ovs.watch import WatchPace
 from tests.integration.ovs.central import CHASSIS, SOUTHBOUND, Central
 from tests.integration.ovs.contract import watching
 from tests.integration.ovs.daemons import OVN_CONTROLLER, VSWITCHD, Daemons
 
-QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
+QUICK = WatchPace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
 BOUND = 20.0
 HEALTHY = ControllerState(connected=True, paused=False)
 Value = TypeVar("Value")

@@ -10,11 +10,11 @@ import pytest
 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
-from hypercobalt.adapters.ovs.watch import Pace
+from hypercobalt.adapters.ovs.watch import WatchPace
 from tests.integration.ovs.contract import watching
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
 
-QUICK = Pace(deadline=1.0, echo=0.1, first_wait=0.02, longest_wait=0.1)
+QUICK = WatchPace(deadline=1.0, echo=0.1, first_wait=0.02, longest_wait=0.1)
 NOTICED = 10.0
 """Seconds within which a condition has to show it; half of it is the agent's."""
 

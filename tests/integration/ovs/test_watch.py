@@ -12,11 +12,11 @@ import pytest
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.watch import Pace
+from hypercobalt.adapters.ovs.watch import WatchPace
 from tests.integration.ovs.contract import Watcher, watching
 from tests.integration.ovs.daemons import OVSDB_SERVER, VSWITCHD, Daemons
 
-QUICK = Pace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
+QUICK = WatchPace(deadline=0.5, echo=0.2, first_wait=0.02, longest_wait=0.2)
 
 
 @pytest.fixture

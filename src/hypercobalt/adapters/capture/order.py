@@ -21,7 +21,7 @@ BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CaptureOrder:
     """One capture.
 
     Args:

@@ -20,7 +20,7 @@ from typing import Final
 
 from hypercobalt.adapters import child
 from hypercobalt.adapters.capture.filters import FilterError, check_filter, is_device
-from hypercobalt.adapters.capture.order import BYTES, SNAPLEN, Order
+from hypercobalt.adapters.capture.order import BYTES, SNAPLEN, CaptureOrder
 from hypercobalt.adapters.capture.pcap import CaptureError, Records
 from hypercobalt.adapters.child import Child
 from hypercobalt.logs import get_logger
@@ -65,7 +65,7 @@ async def compile_filter(expression: str, snaplen: int = SNAPLEN) -> None:
         raise FilterError(f"filter {expression!r}: {reason}; see pcap-filter(7)")
 
 
-async def capture(order: Order) -> AsyncGenerator[bytes]:
+async def capture(order: CaptureOrder) -> AsyncGenerator[bytes]:
     """Capture packets; the first item is empty and comes when tcpdump listens.
 
     tcpdump ends with the generator, and after `duration` however slow its reader is.
@@ -92,7 +92,7 @@ async def capture(order: Order) -> AsyncGenerator[bytes]:
         raise _not_started(error) from error
 
 
-async def _packets(tcpdump: Child, records: Records, order: Order) -> AsyncGenerator[bytes]:
+async def _packets(tcpdump: Child, records: Records, order: CaptureOrder) -> AsyncGenerator[bytes]:
     header = await _started(tcpdump, records, order.device)
     # Not asyncio.timeout: it would cancel the reader between two packets.
     loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ async def _started(tcpdump: Child, records: Records, device: str) -> bytes:
     return header
 
 
-async def _report(tcpdump: Child, order: Order, records: Records, *, failed: bool) -> None:
+async def _report(tcpdump: Child, order: CaptureOrder, records: Records, *, failed: bool) -> None:
     text = (await tcpdump.problems.read(_CHUNK)).decode(errors="replace")
     dropped = _DROPPED.search(text)
     log.info(
@@ -144,7 +144,7 @@ async def _report(tcpdump: Child, order: Order, records: Records, *, failed: boo
         raise CaptureError(f"the capture on {order.device} has ended early: {reason}")
 
 
-def _command(order: Order) -> tuple[str, ...]:
+def _command(order: CaptureOrder) -> tuple[str, ...]:
     numbers = ("-c", str(order.packets), "-s", str(order.snaplen))
     # -p: not promiscuous; -n: no names; -U and immediate mode: each packet as it comes.
     how = ("-p", "-n", "-U", "--immediate-mode", "-w", "-")

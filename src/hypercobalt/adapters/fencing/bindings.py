@@ -31,7 +31,7 @@ def is_guarded(label: str) -> bool:
 
 
 def labels_in(text: str) -> Iterator[str]:
-    """Keys of the labels that a text takes."""
+    """Yield the keys of the labels whose values are filled into a text."""
     yield from (place[2] for place in _PLACE.finditer(text) if place[2])
 
 

@@ -69,8 +69,8 @@ class FenceFailure(StrEnum):
     TIMED_OUT = "TimedOut"
     """No answer, or none in time: the next call may be answered."""
     REFUSED = "Refused"
-    """It stays so until a person corrects it: wrong credentials, a missing right, an unknown outlet
-    or system, a fence agent that is not installed."""
+    """Refused until a person corrects the cause: wrong credentials, a missing right, an unknown
+    outlet or system, a fence agent that is not installed."""
     FAILED = "Failed"
     """Anything else; fence agents distinguish causes by their texts only, and not always."""
     NOT_THE_HOSTS = "NotTheHosts"

@@ -157,11 +157,20 @@ class Service:
         """
         await self.attach()
         interface, _, member = signal.rpartition(".")
-        rule = f"type='signal',sender='{self.name}',interface='{interface}',member='{member}'"
-        rule += f",path='{path}'" if path else ""
+        rule = self._rule(interface, member, path)
         rule += f",arg{arg[0]}='{arg[1]}'" if arg else ""
         self._handlers.append((interface, member, path, handler))
         await self._call_bus("AddMatch", rule)
+
+    async def ignore(self, signal: str, path: str) -> None:
+        """Undo a `listen` to a signal of one object.
+
+        Raises:
+            HostError: the connection broke.
+        """
+        interface, _, member = signal.rpartition(".")
+        self._handlers = [one for one in self._handlers if one[:3] != (interface, member, path)]
+        await self._call_bus("RemoveMatch", self._rule(interface, member, path))
 
     async def changed(self) -> None:
         """Wait until a signal came since the last call, or the service went away.
@@ -180,6 +189,10 @@ class Service:
         self._wake.clear()
         if self._lost:
             raise self._lost
+
+    def _rule(self, interface: str, member: str, path: str | None) -> str:
+        rule = f"type='signal',sender='{self.name}',interface='{interface}',member='{member}'"
+        return rule + (f",path='{path}'" if path else "")
 
     def lose(self, why: str) -> None:
         """Note the end of the connection."""

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 
+from hypercobalt.adapters.host.fake_service import FakeService, Watched
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState, check_unit_name
+from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
 from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
 
-@dataclass(slots=True)
-class _Change:
-    """What wakes every waiter, once for each change."""
-
-    event: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def wait(self) -> None:
-        await self.event.wait()
-
-    def notify(self) -> None:
-        self.event.set()
-        self.event = asyncio.Event()
-
-
-class FakeUnits:
+class FakeUnits(FakeService):
     """Units that are what they are set to; starting one makes it active.
 
     Attributes:
@@ -37,9 +23,8 @@ class FakeUnits:
     """
 
     def __init__(self, *states: UnitState) -> None:
+        super().__init__()
         self._states = {state.name: state for state in states}
-        self._away: HostError | None = None
-        self._change = _Change()
         self.jobs: list[str] = []
         self.enabled: set[str] = set()
         self.on_job: Callable[[str], None] | None = None
@@ -47,31 +32,12 @@ class FakeUnits:
     def set(self, name: str, active: str, load: str = "loaded", sub: str = "") -> None:
         """Change a unit."""
         self._states[name] = UnitState(name=name, load=load, active=active, sub=sub)
-        self._change.notify()
+        self._notify()
 
-    def leave(self, why: str = "cannot connect to the system bus") -> None:
-        """From now on, systemd cannot be reached."""
-        self._away = HostError(why)
-        self._change.notify()
-
-    def come_back(self) -> None:
-        self._away = None
-        self._change.notify()
-
-    async def watch(
-        self, names: Sequence[str]
-    ) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
+    def watch(self, names: Sequence[str]) -> AsyncGenerator[tuple[UnitState, ...] | HostError]:
         for name in names:
             check_unit_name(name)
-        given: tuple[UnitState, ...] | HostError | None = None
-        while True:
-            change = self._change.event
-            now = self._away or tuple(self._get(name) for name in names)
-            if now != given:
-                given = now
-                yield now
-            else:
-                await change.wait()
+        return self._each(lambda: self._away or tuple(self._get(name) for name in names))
 
     async def state(self, name: str) -> UnitState:
         check_unit_name(name)
@@ -115,12 +81,8 @@ class FakeUnits:
         absent = UnitState(name=name, load="not-found", active="inactive", sub="dead")
         return self._states.get(name, absent)
 
-    def _check(self) -> None:
-        if self._away:
-            raise self._away
 
-
-class FakeShutdown:
+class FakeShutdown(FakeService):
     """A shutdown that tests prepare and call off.
 
     Attributes:
@@ -128,23 +90,15 @@ class FakeShutdown:
     """
 
     def __init__(self, limit: timedelta = timedelta(seconds=5)) -> None:
+        super().__init__()
         self._limit = limit
         self._preparing = False
-        self._away: HostError | None = None
-        self._change = _Change()
         self.delays: list[tuple[str, str]] = []
 
     def prepare(self, preparing: bool = True) -> None:
         """Begin a shutdown, or call it off."""
         self._preparing = preparing
-        self._change.notify()
-
-    def leave(self, why: str = "cannot connect to the system bus") -> None:
-        """From now on, logind cannot be reached."""
-        self._away = HostError(why)
-
-    def come_back(self) -> None:
-        self._away = None
+        self._notify()
 
     async def released(self) -> None:
         """Wait until no inhibitor is held."""
@@ -158,49 +112,70 @@ class FakeShutdown:
 
     @asynccontextmanager
     async def delay(self, *, who: str, why: str) -> AsyncGenerator[None]:
-        if self._away:
-            raise self._away
+        self._check()
         self.delays.append((who, why))
-        self._change.notify()
+        self._notify()
         try:
             yield
         finally:
             self.delays.remove((who, why))
-            self._change.notify()
+            self._notify()
 
     async def limit(self) -> timedelta:
-        if self._away:
-            raise self._away
+        self._check()
         return self._limit
 
-    async def preparations(self) -> AsyncGenerator[bool]:
-        given: bool | None = None
-        while True:
-            change = self._change.event
-            if self._preparing != given:
-                given = self._preparing
-                yield given
-            else:
-                await change.wait()
+    def preparations(self) -> AsyncGenerator[bool]:
+        return self._each(lambda: self._preparing)
 
 
-class FakeSystem:
+class FakePods(FakeService):
+    """Pods whose processes are what they are set to.
+
+    Attributes:
+        stubborn: pods whose processes outlive a kill.
+        killed: UIDs of the pods that were killed, in that order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stubborn = set[str]()
+        self.killed = list[str]()
+        self._commands: dict[str, tuple[tuple[str, ...], ...]] = {}
+
+    def set(self, uid: str, *commands: tuple[str, ...]) -> None:
+        """Have these processes in a pod; none ends it."""
+        self._commands[uid] = commands
+        self._notify()
+
+    async def running(self, interest: PodInterest) -> tuple[PodProcesses, ...]:
+        self._check()
+        return self._found(interest)
+
+    async def kill(self, uid: str) -> None:
+        self._check()
+        self.killed.append(uid)
+        if uid not in self.stubborn:
+            self.set(uid)
+
+    def watch(self, interest: PodInterest) -> AsyncGenerator[tuple[PodProcesses, ...] | HostError]:
+        return self._each(lambda: self._away or self._found(interest))
+
+    def _found(self, interest: PodInterest) -> tuple[PodProcesses, ...]:
+        found = ((uid, interest.of(given)) for uid, given in sorted(self._commands.items()))
+        return tuple(PodProcesses(uid, commands) for uid, commands in found if commands)
+
+
+class FakeSystem(Watched):
     """An operating system that is what it is set to."""
 
     def __init__(self, now: OperatingSystem) -> None:
+        super().__init__()
         self._now = now
-        self._change = _Change()
 
     def set(self, now: OperatingSystem) -> None:
         self._now = now
-        self._change.notify()
+        self._notify()
 
-    async def watch(self) -> AsyncGenerator[OperatingSystem]:
-        given: OperatingSystem | None = None
-        while True:
-            change = self._change.event
-            if self._now != given:
-                given = self._now
-                yield given
-            else:
-                await change.wait()
+    def watch(self) -> AsyncGenerator[OperatingSystem]:
+        return self._each(lambda: self._now)

@@ -51,7 +51,7 @@ _FOLDERS: Final = ("var/log/journal", "run/log/journal")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LineSelection:
     """Which lines are read.
 
     Args:
@@ -77,7 +77,7 @@ class Journal:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    async def read(self, order: Order) -> AsyncGenerator[bytes]:
+    async def read(self, order: LineSelection) -> AsyncGenerator[bytes]:
         """Read lines; the first item is empty and comes when the journal can be read.
 
         journalctl ends with the generator.
@@ -97,7 +97,7 @@ class Journal:
             text = f"journalctl cannot be started: {error.strerror}; install util-linux"
             raise HostError(text) from error
 
-    def _command(self, order: Order) -> tuple[str, ...]:
+    def _command(self, order: LineSelection) -> tuple[str, ...]:
         if not any((self._root / folder).is_dir() for folder in _FOLDERS):
             raise HostError(
                 f"there is no journal below {self._root}: set logs.enabled in the agent's chart, "
@@ -108,7 +108,7 @@ class Journal:
         return ("journalctl", *arguments(order, self._root))
 
 
-def arguments(order: Order, root: Path = Path("/")) -> tuple[str, ...]:
+def arguments(order: LineSelection, root: Path = Path("/")) -> tuple[str, ...]:
     """The options of journalctl for an order."""
     units = UNITS if not order.unit else (order.unit,)
     which = (
@@ -125,7 +125,7 @@ def arguments(order: Order, root: Path = Path("/")) -> tuple[str, ...]:
     )
 
 
-async def _lines(journalctl: Child, order: Order) -> AsyncGenerator[bytes]:
+async def _lines(journalctl: Child, order: LineSelection) -> AsyncGenerator[bytes]:
     # Without new lines, one that is followed may print nothing for minutes.
     data = b"" if order.follow else await journalctl.out.read(_CHUNK)
     if data or order.follow:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState
+from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
+from hypercobalt.adapters.host.transient_model import TransientUnit, UnitRun
 from hypercobalt.errors import TransientError
 
 JOB_DEADLINE: Final = timedelta(seconds=90)
@@ -63,6 +65,87 @@ class Units(Protocol):
 
     async def begin(self, name: str) -> None:
         """Start a unit without waiting for it; `watch` shows how it goes."""
+        ...
+
+
+class TransientUnits(Protocol):
+    """Services that are made by a call and have no unit file.
+
+    Calls raise `HostError`, and `UnitNameError` for what is no unit's name; the connection comes
+    back by itself.
+    """
+
+    async def start(self, unit: TransientUnit, *, deadline: timedelta = JOB_DEADLINE) -> None:
+        """Make a unit and wait until its program is executed.
+
+        Raises:
+            UnitExistsError: there is one of that name, running or ended.
+            HostError: systemd refuses; or its program cannot be executed, then the unit stays, with
+                its result, until it is removed.
+        """
+        ...
+
+    async def kill(self, name: str) -> None:
+        """Kill all processes of a unit at once; without such a unit, nothing."""
+        ...
+
+    async def reload(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> None:
+        """Run the reload command of a unit that runs; without such a unit, nothing.
+
+        The unit is not stopped: where its program ends by that, it is kept as after every end.
+
+        Raises:
+            HostError: the unit has no such command, or it has not ended within the deadline.
+        """
+        ...
+
+    async def remove(self, name: str, *, deadline: timedelta = JOB_DEADLINE) -> UnitRun | None:
+        """Stop a unit if it runs, forget it, and return how it ended; None: no such unit.
+
+        Its stop command, TimeoutStopUSec, KillMode and KillSignal decide how it stops. A second
+        call, also by another process, joins the first.
+
+        Raises:
+            HostError: it has not stopped within the deadline; systemd goes on with it.
+        """
+        ...
+
+    def watch(self, prefix: str) -> AsyncGenerator[tuple[UnitRun, ...] | HostError]:
+        """The services whose names begin so, sorted by name: all now, and all after each change.
+
+        Those that ended are among them until they are removed. Once systemd cannot be reached for
+        a few seconds, one HostError with the reason; then units again.
+
+        Raises:
+            UnitNameError: no unit's name begins so.
+        """
+        ...
+
+
+class Pods(Protocol):
+    """The pods of the host, by their processes."""
+
+    def watch(self, interest: PodInterest) -> AsyncGenerator[tuple[PodProcesses, ...] | HostError]:
+        """The pods with processes of interest, sorted by UID: all now, and all after each change.
+
+        Once systemd cannot be reached for a few seconds, one HostError with the reason.
+        """
+        ...
+
+    async def running(self, interest: PodInterest) -> tuple[PodProcesses, ...]:
+        """Read the pods with processes of interest now, sorted by UID.
+
+        Raises:
+            HostError: systemd cannot be reached, or does not show the processes of every pod.
+        """
+        ...
+
+    async def kill(self, uid: str) -> None:
+        """Kill all processes of a pod at once; without such a pod, nothing.
+
+        Raises:
+            HostError: systemd cannot be reached, or refuses.
+        """
         ...
 
 

@@ -14,7 +14,7 @@ from hypercobalt.adapters.libvirt.host import DEADLINE, Host
 from hypercobalt.adapters.libvirt.links import Answer, Call
 from hypercobalt.adapters.libvirt.on_demand import OnDemandConnection
 from hypercobalt.adapters.libvirt.per_subject import PerSubject
-from hypercobalt.adapters.libvirt.reconnect import Pace, Reconnector
+from hypercobalt.adapters.libvirt.reconnect import ConnectionPace, Reconnector
 
 _PROBES_IDLE: Final = 90.0  # beyond the half minute after which each domain is probed again
 MOST_HUNG: Final = 9
@@ -24,7 +24,7 @@ its daemon (`max_workers`, 20), which other clients need as well."""
 
 @asynccontextmanager
 async def connect(
-    address: str, *, pace: Pace | None = None, deadline: float = DEADLINE
+    address: str, *, pace: ConnectionPace | None = None, deadline: float = DEADLINE
 ) -> AsyncGenerator[LibvirtConnection]:
     """Keep a connection, and open it again whenever it breaks; the context does not wait for it.
 
@@ -37,7 +37,7 @@ async def connect(
         ConfigurationError: the URI cannot be used.
     """
     checked, events, definitions = uri.parse(address), EventQueue(), Definitions()
-    reconnector = Reconnector(checked, pace or Pace(), events, definitions)
+    reconnector = Reconnector(checked, pace or ConnectionPace(), events, definitions)
     keeping = asyncio.create_task(reconnector.run(), name="libvirt-reconnector")
     try:
         with closing(OnDemandConnection(address, idle=_PROBES_IDLE, most=MOST_HUNG)) as probes:

@@ -139,7 +139,9 @@ async def document(client: Client, uuid: str, *, running: bool = False) -> Domai
 
 async def define(client: Client, document: DomainDocument) -> None:
     """Define the domain of the document."""
-    defined = await client.call(protocol.DOMAIN_DEFINE_XML, protocol.Document(document.xml))
+    flags = numbers.DEFINE_VALIDATE if document.validated else 0
+    given = protocol.Document(document.xml, flags)
+    defined = await client.call(protocol.DOMAIN_DEFINE_XML, given)
     arguments = protocol.Autostart(defined.domain, int(document.autostart))
     await client.call(protocol.DOMAIN_SET_AUTOSTART, arguments)
 

@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import Final
 
 from hypercobalt.adapters.libvirt.rpc import protocol
-from hypercobalt.adapters.libvirt.rpc.framing import Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Message, MessageKind, Status
 
 _FIRST_WORD: Final = 4
 _CALL: Final = Message(
     protocol.REMOTE,
     protocol.VERSION,
     protocol.AUTH_LIST.number,
-    Kind.CALL,
+    MessageKind.CALL,
     1,
     Status.OK,
     b"",

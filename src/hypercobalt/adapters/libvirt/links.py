@@ -7,9 +7,15 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtError, LibvirtRefusedError
+from hypercobalt.adapters.libvirt.port import (
+    DiskInUseError,
+    LibvirtError,
+    LibvirtRefusedError,
+    UnknownFieldError,
+)
 from hypercobalt.adapters.libvirt.rpc.client import Client
-from hypercobalt.adapters.libvirt.rpc.errors import ClosedError, RpcError
+from hypercobalt.adapters.libvirt.rpc.errors import ClosedError, RemoteError, RpcError
+from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 
 Answer = TypeVar("Answer")
 Call = Callable[[Client], Awaitable[Answer]]
@@ -38,6 +44,7 @@ async def within(
     Raises:
         LibvirtRefusedError: libvirt refuses, or there is no way to put it.
         DiskInUseError: it refuses to start a domain since a lock of its disks is held.
+        UnknownFieldError: it refuses a document that it was to validate.
         LibvirtError: nothing is known of the outcome.
     """
     try:
@@ -48,5 +55,12 @@ async def within(
     except ClosedError as exc:
         raise LibvirtError(f"{what}: {exc}") from exc
     except RpcError as exc:
-        kind = DiskInUseError if _LOCKED.search(str(exc)) else LibvirtRefusedError
-        raise kind(f"{what}: {exc}") from exc
+        raise _refusal(exc)(f"{what}: {exc}") from exc
+
+
+def _refusal(error: RpcError) -> type[LibvirtRefusedError]:
+    if _LOCKED.search(str(error)):
+        return DiskInUseError
+    if isinstance(error, RemoteError) and error.code == ErrorCode.XML_INVALID_SCHEMA:
+        return UnknownFieldError
+    return LibvirtRefusedError

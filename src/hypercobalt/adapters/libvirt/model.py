@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from hypercobalt.adapters.libvirt.vocabulary import ControlState, DiskFault, PausedReason
+from hypercobalt.adapters.libvirt.vocabulary import (
+    ControlState,
+    DiskFault,
+    PausedReason,
+    ShutoffReason,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What of a domain decides whether and how it can migrate.
+    """Properties of a domain that decide whether and how it can migrate.
 
     Args:
         disks: all of them.
@@ -284,18 +289,28 @@ class Domain:
         return self.state is DomainState.PAUSED and self.reason in _BY_OWNER
 
     @property
+    def crashed(self) -> bool:
+        """Its process has ended by itself, and no memory of it was saved.
+
+        Known until libvirtd restarts, or the host does.
+        """
+        if self.active or self.saved:
+            return False
+        return self.state is DomainState.SHUTOFF and self.reason == ShutoffReason.CRASHED
+
+    @property
     def paused_by_migration(self) -> bool:
         """A migration pauses it, on either end."""
         return self.state is DomainState.PAUSED and self.reason == PausedReason.MIGRATION
 
     @property
     def moving_in(self) -> bool:
-        """It is the far end of a migration and does not run here yet."""
+        """Whether the domain is the far end of a migration and does not run here yet."""
         return self.paused_by_migration and self.job is not None and self.job.is_incoming
 
     @property
     def moving_out(self) -> bool:
-        """It migrates to another host now."""
+        """Whether the domain migrates to another host now."""
         return self.job is not None and self.job.is_running and self.job.is_outgoing
 
     @property
@@ -332,10 +347,12 @@ class DomainDocument:
     Args:
         xml: with the passwords that libvirt otherwise hides; never to be logged.
         autostart: it is started with its host.
+        validated: libvirt refuses what its schema does not know, which it drops otherwise.
     """
 
     xml: str = field(repr=False)
     autostart: bool
+    validated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

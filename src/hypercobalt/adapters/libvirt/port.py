@@ -38,6 +38,10 @@ class DiskInUseError(LibvirtRefusedError):
     """A domain was not started: another process, here or on another host, has one of its disks."""
 
 
+class UnknownFieldError(LibvirtRefusedError):
+    """A validated document has something that this libvirt does not know."""
+
+
 class DomainHungError(LibvirtError):
     """A domain's emulator does not answer; the daemon and its other domains may."""
 

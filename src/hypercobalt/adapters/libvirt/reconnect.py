@@ -36,7 +36,7 @@ _MAX_EARLY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ConnectionPace:
     """How fast a fault is noticed and how often a connection is tried; seconds.
 
     Args:
@@ -85,7 +85,7 @@ class Reconnector:
     """
 
     def __init__(
-        self, address: Address, pace: Pace, events: EventQueue, definitions: Definitions
+        self, address: Address, pace: ConnectionPace, events: EventQueue, definitions: Definitions
     ) -> None:
         self._address = address
         self._pace = pace

@@ -34,8 +34,8 @@ _SCOPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """What of an account is not in clouds.yaml or `OS_*`.
+class AccountIdentity:
+    """Settings of an account that clouds.yaml and `OS_*` do not have.
 
     Args:
         user_agent: what the services' logs name.
@@ -55,7 +55,7 @@ class Identity:
 class _Config(OpenStackConfig):
     """openstacksdk's configuration, with the account's own words in it."""
 
-    def __init__(self, identity: Identity, password: str | None) -> None:
+    def __init__(self, identity: AccountIdentity, password: str | None) -> None:
         self._identity, self._password = identity, password
         super().__init__(app_name=identity.user_agent)
         self._influxdb_config = {}  # the library warns of its own default
@@ -96,7 +96,7 @@ class Account:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: AccountIdentity,
         http: Callable[[], requests.Session],
         exposed: Callable[[str, str], None] = lambda _kind, _what: None,
     ) -> None:

@@ -55,7 +55,7 @@ class DaemonSocket:
 
     async def connect(
         self, *, deadline: float = unixctl.DEADLINE, limit: int = unixctl.LIMIT
-    ) -> tuple[unixctl.Control, Process]:
+    ) -> tuple[unixctl.UnixControl, Process]:
         """Connect to the daemon that runs; left-over sockets of killed ones are passed over.
 
         Args:

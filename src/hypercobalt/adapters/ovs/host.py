@@ -49,7 +49,7 @@ from hypercobalt.adapters.ovs.text import bonds, bridges, controller, counters, 
 from hypercobalt.adapters.ovs.text.trace import named, parse_trace
 from hypercobalt.adapters.ovs.tls import client_context
 from hypercobalt.adapters.ovs.traced import Trace
-from hypercobalt.adapters.ovs.watch import Pace, watch
+from hypercobalt.adapters.ovs.watch import WatchPace, watch
 from hypercobalt.errors import ConfigurationError
 
 _MAP: Final = Column("string", is_map=True)
@@ -68,8 +68,8 @@ class HostSwitch:
         pace: of all calls, and of following the database.
     """
 
-    def __init__(self, paths: Paths, *, pace: Pace | None = None) -> None:
-        self._paths, self._pace = paths, pace or Pace()
+    def __init__(self, paths: Paths, *, pace: WatchPace | None = None) -> None:
+        self._paths, self._pace = paths, pace or WatchPace()
         self._silent_until: dict[DaemonName, float] = {}
         self._started: dict[DaemonName, tuple[Process, datetime | None]] = {}
         self._own: Counter[str] = Counter()  # connections of ours, by OpenFlow socket

@@ -24,7 +24,7 @@ LIMIT: Final = 4 * 1024 * 1024
 _UNKNOWN: Final = "is not a valid command"
 
 
-class Control:
+class UnixControl:
     """A connection to one daemon, made by `connect`.
 
     Attributes:
@@ -66,7 +66,7 @@ class Control:
             ) from exc
 
 
-async def connect(socket: Path, *, deadline: float = DEADLINE, limit: int = LIMIT) -> Control:
+async def connect(socket: Path, *, deadline: float = DEADLINE, limit: int = LIMIT) -> UnixControl:
     """Connect to a control socket.
 
     Args:
@@ -77,6 +77,6 @@ async def connect(socket: Path, *, deadline: float = DEADLINE, limit: int = LIMI
     Raises:
         SwitchError: SOCKET_MISSING, CONNECTION_REFUSED, NOT_PERMITTED, TIMEOUT or CLOSED.
     """
-    return Control(
+    return UnixControl(
         await jsonrpc.connect(Remote("unix", str(socket)), deadline=deadline, limit=limit)
     )

@@ -21,7 +21,7 @@ from hypercobalt.adapters.ovs.rows import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchPace:
     """How long things may take, in seconds.
 
     Args:
@@ -45,14 +45,16 @@ class Pace:
         return doubled * random.uniform(0.75, 1)  # noqa: S311 - no secret
 
 
-async def watch(socket: Path, pace: Pace | None = None) -> AsyncGenerator[Database | SwitchError]:
+async def watch(
+    socket: Path, pace: WatchPace | None = None
+) -> AsyncGenerator[Database | SwitchError]:
     """Yield the database after each change, or why it cannot be read; never ends.
 
     Args:
         socket: of ovsdb-server.
         pace: see there.
     """
-    pace = pace or Pace()
+    pace = pace or WatchPace()
     remote = Remote("unix", str(socket))
     attempt = 0
     while True:

@@ -115,7 +115,7 @@ def test_a_device_switches_the_power_unless_it_cuts_the_host_off_from_its_storag
 FEED = "- {{name: {0}, agent: fence_apc, parameters: {{ip: {0}}}{1}}}\n"
 
 
-def test_devices_are_alternatives_only_where_the_document_says_so() -> None:
+def test_devices_are_alternatives_only_where_the_document_has_it() -> None:
     both = devices.parse("devices:\n" + FEED.format("a", "") + FEED.format("b", ""))
     assert [one.alternative for one in devices.resolve(both, "kvm-1", {})] == ["", ""]
     named = "devices:\n" + FEED.format("a", ", alternative: pdu") + SAN

@@ -85,7 +85,7 @@ def device(service: Service, authority: str = "", **more: str) -> Device:
     return Device("bmc", "fence_redfish", where, authority=authority)
 
 
-async def test_the_uuid_is_read_where_the_device_is_told_to_look(service: Service) -> None:
+async def test_the_uuid_is_read_at_the_path_that_the_device_is_given(service: Service) -> None:
     service.answers[SYSTEM] = says({"Id": "1", "UUID": UUID.upper()})
     one = device(service, systems_uri=SYSTEM, ssl_insecure="1")
     assert await system_uuids(one, CREDENTIALS, WITHIN) == {UUID}

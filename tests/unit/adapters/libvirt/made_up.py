@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypercobalt.adapters.libvirt import uri
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.client import Client
-from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, Message, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.protocol import Procedure
 from hypercobalt.adapters.libvirt.rpc.transport import connect
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
@@ -59,7 +59,7 @@ class MadeUpDaemon:
                 async with self._arrived:
                     self.calls.append(message)
                     self._arrived.notify_all()
-                if message.procedure in self.answers and message.kind == Kind.CALL:
+                if message.procedure in self.answers and message.kind == MessageKind.CALL:
                     answer = self.answers[message.procedure]
                     made = answer(message.payload) if callable(answer) else answer
                     self.answer(message, made)
@@ -87,7 +87,7 @@ class MadeUpDaemon:
     def answer(self, call: Message, result: Answer) -> None:
         status = Status.ERROR if isinstance(result, protocol.Error) else Status.OK
         payload = codec(type(result)).encode(result)
-        self.send(call._replace(kind=Kind.REPLY, status=status, payload=payload))
+        self.send(call._replace(kind=MessageKind.REPLY, status=status, payload=payload))
 
     def send(self, message: Message) -> None:
         self.write(message.pack())

@@ -10,7 +10,7 @@ import pytest
 
 from hypercobalt.adapters.libvirt.greeting import greet
 from hypercobalt.adapters.libvirt.rpc import protocol
-from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -36,7 +36,7 @@ async def libvirtd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     (call,) = Frames().feed(await reader.read(1024))
     assert (call.procedure, call.payload) == (protocol.AUTH_LIST.number, b"")
     answer = codec(protocol.Types).encode(protocol.Types((0,)))
-    writer.write(call._replace(kind=Kind.REPLY, status=Status.OK, payload=answer).pack())
+    writer.write(call._replace(kind=MessageKind.REPLY, status=Status.OK, payload=answer).pack())
 
 
 async def alerting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -11,7 +11,7 @@ from tests.unit.adapters.libvirt.made_up import Answer, made_up
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.events import Connected, DomainEvent
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
-from hypercobalt.adapters.libvirt.rpc.framing import Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Message, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
 
@@ -20,7 +20,9 @@ def started(number: int) -> Message:
     """A domain's start with that number."""
     event, ref = event_types.LIFECYCLE, DomainRef("a", UUID(int=7).bytes, number)
     data = codec(event.payload).encode(event_types.PairEvent(0, ref, 2, 0))
-    return Message(event.program, protocol.VERSION, event.number, Kind.EVENT, 0, Status.OK, data)
+    return Message(
+        event.program, protocol.VERSION, event.number, MessageKind.EVENT, 0, Status.OK, data
+    )
 
 
 @pytest.mark.parametrize("early", [3, 2500])

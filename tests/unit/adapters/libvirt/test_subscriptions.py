@@ -14,7 +14,7 @@ from tests.unit.adapters.libvirt.made_up import connected
 from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.rpc import event_types, protocol
 from hypercobalt.adapters.libvirt.rpc.event_types import EventType
-from hypercobalt.adapters.libvirt.rpc.framing import Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Message, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.protocol import DomainRef
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
 from hypercobalt.adapters.libvirt.subscriptions import subscribe
@@ -117,7 +117,15 @@ async def test_an_event_carries_all_that_libvirt_reports(
         await subscribe(client, came.set_result)
         data = codec(source.payload).encode(payload)
         daemon.send(
-            Message(source.program, protocol.VERSION, source.number, Kind.EVENT, 0, Status.OK, data)
+            Message(
+                source.program,
+                protocol.VERSION,
+                source.number,
+                MessageKind.EVENT,
+                0,
+                Status.OK,
+                data,
+            )
         )
         async with asyncio.timeout(BOUND):
             assert replace(await came, at=AT) == expected

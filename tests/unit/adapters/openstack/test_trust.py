@@ -9,7 +9,7 @@ import pytest
 import requests
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.adapters.openstack.account import Account, Identity
+from hypercobalt.adapters.openstack.account import Account, AccountIdentity
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.trust import PLAIN, UNVERIFIED, is_plain
 from hypercobalt.compute.leadership import unguarded
@@ -103,7 +103,7 @@ def test_a_service_that_gets_tokens_in_clear_is_logged_and_counted_when_it_is_fo
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setenv("OS_CLOUD", "site")
     registry = CollectorRegistry()
-    account = Account(Identity("test"), requests.Session, OpenStackMetrics(registry).exposed)
+    account = Account(AccountIdentity("test"), requests.Session, OpenStackMetrics(registry).exposed)
     account.check()
     labels = {"kind": PLAIN}
     assert registry.get_sample_value("hypercobalt_openstack_exposed", labels) == 0.0

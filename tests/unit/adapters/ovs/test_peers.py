@@ -12,7 +12,7 @@ from tests.unit.adapters.ovs.scripted import replies, served
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.adapters.ovs.model import DaemonName, Paths
 from hypercobalt.adapters.ovs.port import SwitchError
-from hypercobalt.adapters.ovs.watch import Pace
+from hypercobalt.adapters.ovs.watch import WatchPace
 
 LINE = "0000000000000000: 00000003 00000000 00000000 0001 03 {0} {1}/br-int.mgmt\n"
 
@@ -29,7 +29,7 @@ def connections(root: Path, count: int, process: str = "") -> None:
 async def test_own_connection_is_no_controller(
     tmp_path: Path, shown: int, controllers: int
 ) -> None:
-    switch = HostSwitch(Paths(tmp_path, tmp_path, tmp_path), pace=Pace(deadline=0.2))
+    switch = HostSwitch(Paths(tmp_path, tmp_path, tmp_path), pace=WatchPace(deadline=0.2))
     connections(tmp_path, shown)
     assert await switch.openflow_peers("br-int") == shown
     async with served(tmp_path / "br-int.mgmt", replies()):

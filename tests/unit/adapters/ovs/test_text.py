@@ -280,7 +280,7 @@ def test_bindings_are_read_with_and_without_a_logical_port() -> None:
     assert controller.parse_local_bindings(orphan) == (LocalBinding("a", "", 1),)
 
 
-def test_binding_of_a_localport_is_told_from_others() -> None:
+def test_binding_of_a_localport_is_distinguished_from_others() -> None:
     line = "name: [{0}], OVS interface name : [{0}], num binding lports : [1]\n{1} : [{0}]\n---\n"
     text = "".join(line.format(*one) for one in (("a", "primary lport"), ("b", "localport lport")))
     assert controller.parse_local_bindings(f"Local bindings:\n{text}") == (

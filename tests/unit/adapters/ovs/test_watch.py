@@ -12,7 +12,7 @@ from tests.unit.adapters.ovs.scripted import SCHEMA, Serve, served
 
 from hypercobalt.adapters.ovs.port import SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.adapters.ovs.watch import Pace, watch
+from hypercobalt.adapters.ovs.watch import WatchPace, watch
 
 FIRST, SECOND = (f"{number}c2f1f3e-0e0a-4a93-8a4e-1d6c3a6f6f10" for number in (1, 2))
 BOUND = 5.0  # seconds
@@ -56,7 +56,7 @@ async def watching(
     changes: asyncio.Queue[bytes] = asyncio.Queue()
     async with (
         served(folder / "db.sock", serving(changes)) as socket,
-        aclosing(watch(socket, Pace(together=together))) as reports,
+        aclosing(watch(socket, WatchPace(together=together))) as reports,
     ):
         assert await reported(reports) == {"br-int": None}
         yield reports, changes

@@ -22,7 +22,7 @@ from hypercobalt.adapters.libvirt.rpc.errors import (
     XdrError,
 )
 from hypercobalt.adapters.libvirt.rpc.event_types import EventType
-from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, Message, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 from hypercobalt.adapters.libvirt.rpc.protocol import Arguments, Procedure, Result
 from hypercobalt.adapters.libvirt.rpc.xdr import codec
@@ -36,7 +36,7 @@ _CHECK: Final = Message(
     protocol.GET_LIB_VERSION.program,
     protocol.VERSION,
     protocol.GET_LIB_VERSION.number,
-    Kind.CALL,
+    MessageKind.CALL,
     serial=0,  # other calls begin with 1
     status=Status.OK,
     payload=b"",
@@ -182,11 +182,11 @@ class Client(asyncio.Protocol):
             raise ProtocolError(f"version {message.version} of program {message.program:#x}")
         if message.program == protocol.KEEPALIVE:
             if message.procedure == protocol.PING:
-                self._write(protocol.KEEPALIVE, protocol.PONG, Kind.EVENT, 0, b"")
-        elif message.kind == Kind.EVENT:
+                self._write(protocol.KEEPALIVE, protocol.PONG, MessageKind.EVENT, 0, b"")
+        elif message.kind == MessageKind.EVENT:
             if listener := self._listeners.get((message.program, message.procedure)):
                 listener(message.payload)
-        elif message.kind == Kind.REPLY:
+        elif message.kind == MessageKind.REPLY:
             self._answer(message)
         else:
             raise ProtocolError(f"a message of kind {message.kind}")
@@ -225,12 +225,14 @@ class Client(asyncio.Protocol):
             raise ClosedError(self.closed.result())
         payload = codec(procedure.arguments).encode(arguments)
         self._serial = self._serial % _MAX_SERIAL + 1
-        self._write(procedure.program, procedure.number, Kind.CALL, self._serial, payload)
+        self._write(procedure.program, procedure.number, MessageKind.CALL, self._serial, payload)
         answer: asyncio.Future[Result] = self._loop.create_future()
         self._pending[self._serial] = _Pending(procedure, answer, release)
         return answer
 
-    def _write(self, program: int, procedure: int, kind: Kind, serial: int, payload: bytes) -> None:
+    def _write(
+        self, program: int, procedure: int, kind: MessageKind, serial: int, payload: bytes
+    ) -> None:
         message = Message(program, protocol.VERSION, procedure, kind, serial, Status.OK, payload)
         self._transport.write(message.pack())
 
@@ -241,7 +243,7 @@ class Client(asyncio.Protocol):
             self.close("libvirt did not answer keepalive messages")
             return
         if self._pings:
-            self._write(protocol.KEEPALIVE, protocol.PING, Kind.EVENT, 0, b"")
+            self._write(protocol.KEEPALIVE, protocol.PING, MessageKind.EVENT, 0, b"")
         self.keep_alive()
 
 

@@ -18,7 +18,7 @@ _SHORTEST: Final = _LENGTH.size + _HEADER.size
 _LONGEST: Final = 33_554_432 + _LENGTH.size  # VIR_NET_MESSAGE_MAX, without the length itself
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """virNetMessageType."""
 
     CALL = 0

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
-from tests.cost import on_loop, resident_mib, spare_the_collector
+from tests.cost import grown, on_loop, resident_mib, spare_the_collector
 from tests.unit.adapters.libvirt.documents.hostile import LARGEST, document
 
 from hypercobalt.adapters.libvirt.documents import domain
@@ -92,12 +92,12 @@ async def test_hostile_documents_neither_hold_the_loop_nor_stay_in_memory() -> N
         largest, unread = max(largest, len(text)), unread + bool(definition.problem)
         if number % max(1, DOCUMENTS // 10) == 0:
             resident.append(resident_mib())
-    grown = resident[-1] - resident[len(resident) // 2]
+    growth = grown(resident)
     sys.stdout.write(
         f"{DOCUMENTS} documents of up to {largest / 2**20:.1f} MiB, {unread} not read completely: "
         f"the loop waited {longest:.0f} ms at most (seed {worst}), "
-        f"grown by {grown:.1f} MiB\n"
+        f"grown by {growth:.1f} MiB\n"
     )
-    assert grown < LEAK_MIB, resident
+    assert growth < LEAK_MIB, resident
     assert largest > LARGEST / 2
     assert 0 < unread < DOCUMENTS

@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.rpc.errors import (
     RemoteError,
     XdrError,
 )
-from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, Message, MessageKind, Status
 from hypercobalt.adapters.libvirt.rpc.numbers import ErrorCode
 from hypercobalt.adapters.libvirt.rpc.protocol import Procedure, Void
 from hypercobalt.adapters.libvirt.rpc.transport import connect
@@ -134,7 +134,7 @@ async def test_a_value_that_does_not_fit_leaves_the_connection_as_it_is(both: Bo
     assert await client.call(VERSION, Void()) == NINE
 
 
-GARBAGE = Message(protocol.REMOTE, 1, VERSION.number, Kind.REPLY, 77, Status.OK, b"")
+GARBAGE = Message(protocol.REMOTE, 1, VERSION.number, MessageKind.REPLY, 77, Status.OK, b"")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_a_check_answered_by_another_procedure_ends_the_connection(both: B
     answered = asyncio.Event()
     client.check(answered.set)
     await daemon.until(lambda: bool(daemon.of(VERSION)))
-    daemon.send(daemon.of(VERSION)[0]._replace(kind=Kind.REPLY, procedure=4))
+    daemon.send(daemon.of(VERSION)[0]._replace(kind=MessageKind.REPLY, procedure=4))
 
     assert "procedure 4 answers 157" in await client.closed
     assert not answered.is_set()
@@ -180,7 +180,7 @@ async def test_an_answer_that_makes_no_sense_ends_the_connection(
     daemon, client = both
     call = asyncio.create_task(client.call(VERSION, Void()))
     await daemon.until(lambda: bool(daemon.of(VERSION)))
-    answer = daemon.of(VERSION)[0]._replace(kind=Kind.REPLY, payload=bytes(8))
+    answer = daemon.of(VERSION)[0]._replace(kind=MessageKind.REPLY, payload=bytes(8))
     daemon.send(answer._replace(**change))
 
     with pytest.raises(ClosedError, match=reason):
@@ -196,7 +196,7 @@ async def test_events_reach_their_listener_and_others_are_dropped(both: Both) ->
     )
     sent = event_types.PairEvent(0, protocol.DomainRef("a", bytes(16), 1), 2, 0)
     payload = codec(event_types.PairEvent).encode(sent)
-    event = Message(protocol.REMOTE, 1, 318, Kind.EVENT, 0, Status.OK, payload)
+    event = Message(protocol.REMOTE, 1, 318, MessageKind.EVENT, 0, Status.OK, payload)
     daemon.send(event._replace(procedure=319))
     daemon.send(event)
 
@@ -206,11 +206,11 @@ async def test_events_reach_their_listener_and_others_are_dropped(both: Both) ->
 
 async def test_a_ping_is_answered(both: Both) -> None:
     daemon, _ = both
-    daemon.send(Message(protocol.KEEPALIVE, 1, protocol.PING, Kind.EVENT, 0, Status.OK, b""))
+    daemon.send(Message(protocol.KEEPALIVE, 1, protocol.PING, MessageKind.EVENT, 0, Status.OK, b""))
     await daemon.until(lambda: daemon.calls[-1].program == protocol.KEEPALIVE)
 
     pong = daemon.calls[-1]
-    assert (pong.procedure, pong.kind, pong.serial) == (protocol.PONG, Kind.EVENT, 0)
+    assert (pong.procedure, pong.kind, pong.serial) == (protocol.PONG, MessageKind.EVENT, 0)
 
 
 @pytest.mark.parametrize(

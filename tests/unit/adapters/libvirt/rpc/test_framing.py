@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from hypercobalt.adapters.libvirt.rpc import protocol
 from hypercobalt.adapters.libvirt.rpc.errors import ProtocolError
-from hypercobalt.adapters.libvirt.rpc.framing import Frames, Kind, Message, Status
+from hypercobalt.adapters.libvirt.rpc.framing import Frames, Message, MessageKind, Status
 
 MESSAGES = st.builds(
     Message,
     st.just(protocol.REMOTE),
     st.just(1),
     st.integers(-1, 500),
-    st.sampled_from(Kind),
+    st.sampled_from(MessageKind),
     st.integers(0, 2**32 - 1),
     st.sampled_from(Status),
     st.binary(max_size=40),
@@ -40,4 +40,4 @@ def test_a_length_that_no_message_has_is_refused(length: int) -> None:
 
 def test_a_message_that_no_daemon_takes_is_not_made() -> None:
     with pytest.raises(ProtocolError, match="longer than libvirt's"):
-        Message(protocol.REMOTE, 1, 1, Kind.CALL, 1, Status.OK, bytes(33_554_432)).pack()
+        Message(protocol.REMOTE, 1, 1, MessageKind.CALL, 1, Status.OK, bytes(33_554_432)).pack()

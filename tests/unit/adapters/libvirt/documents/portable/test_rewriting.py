@@ -46,7 +46,7 @@ from hypercobalt.adapters.libvirt.documents.portable.table.domain import DOMAIN
 from hypercobalt.adapters.libvirt.model import Evacuated
 from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.host import GUESTS, SHARED
-from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port, Tuning
+from hypercobalt.lab.vms.domain import Domain, Kernel, Port, RawDisk, Tuning
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 LAB = Allowed(shared=(SHARED,), local=(LOCAL,), consoles=(CONSOLES,), kernels=(GUESTS,))
@@ -136,7 +136,7 @@ def test_name_is_no_path_of_the_host(name: str, fits: bool) -> None:
 
 
 def test_definition_of_another_instance_is_refused() -> None:
-    """It would replace that instance's definition on the other host."""
+    """The definition would replace that instance's definition on the other host."""
     with pytest.raises(NotPortableError, match="<uuid> is not that of the instance"):
         rewritten(document(), str(uuid.uuid4()), ALLOWED)
 
@@ -213,7 +213,7 @@ def test_guests_of_the_lab_pass_whole(extra: Kernel | None) -> None:
         log=f"{SHARED}/consoles/lab-1.log",
         vcpus=2,
         boots=extra,
-        disks=(Disk(f"{SHARED}/vms/lab-1.img"),),
+        disks=(RawDisk(f"{SHARED}/vms/lab-1.img"),),
         port=Port(uuid.uuid4(), "52:54:00:00:00:01"),
         tuning=Tuning(pins=((0, "0-1"),), emulator="0", nodes="0", cells=((160, "0-1"),)),
     )
