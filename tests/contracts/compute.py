@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 import pytest
 from tests.waiting import Pause
 
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import (
     Host,
     HostAggregate,
@@ -262,7 +262,7 @@ async def a_stopped_server_moves_cold_and_is_confirmed(site: Site) -> None:
         await moves.confirm(await _server(moves, id_))
     seen = await until(lambda: _server(moves, id_), lambda s: s.status == "SHUTOFF")
     assert (seen.host, seen.running) == (target, False)
-    with pytest.raises((ConflictError, RefusedError)):
+    with pytest.raises((ComputeConflictError, RefusedError)):
         await moves.confirm(seen)
 
 
@@ -288,7 +288,7 @@ async def a_host_has_an_incoming_move_until_it_has_ended(site: Site) -> None:
     (move,) = coming
     assert (move.server, move.kind, move.target) == (id_, MoveKind.LIVE, target)
     assert await moves.incoming(source) == ()
-    with pytest.raises((ConflictError, RefusedError)):  # also once the server has arrived
+    with pytest.raises((ComputeConflictError, RefusedError)):  # also once the server has arrived
         await hosts.remove(await _known(hosts, target))
     await _ended(moves, source, id_)
     assert await moves.incoming(target) == ()
@@ -339,7 +339,7 @@ async def a_server_that_does_not_run_is_not_moved_live(site: Site) -> None:
     id_ = await site.boot_stopped(source)
     server = await _server(moves, id_)
     assert (server.status, server.running) == ("SHUTOFF", False)
-    with pytest.raises((ConflictError, RefusedError), match=id_):
+    with pytest.raises((ComputeConflictError, RefusedError), match=id_):
         await moves.live_migrate(server, target)
 
 
@@ -398,7 +398,7 @@ async def _restarts(site: Site, id_: str) -> None:
     await _recovery(site).restart(server)
     meanwhile = await _server(moves, id_)
     if meanwhile.task_state:
-        with pytest.raises(ConflictError):
+        with pytest.raises(ComputeConflictError):
             await _recovery(site).restart(meanwhile)
     seen = await until(
         lambda: _server(moves, id_), lambda now: now.status == "ACTIVE" and not now.task_state
@@ -581,7 +581,7 @@ async def the_zone_of_a_host_with_servers_is_not_changed(site: Site) -> None:
     await site.aggregate("contract", zone="contract")
     zone = await _aggregate(aggregates, "contract")
     await site.boot(host)
-    with pytest.raises((ConflictError, RefusedError), match="zone"):
+    with pytest.raises((ComputeConflictError, RefusedError), match="zone"):
         await aggregates.add(zone, host)
     assert (await _aggregate(aggregates, "contract")).hosts == ()
 
@@ -605,7 +605,7 @@ async def _changed(traits: Traits, provider: str, name: str, *, wanted: bool) ->
     names = {*seen.names, name} if wanted else {*seen.names} - {name}
     try:
         written = await traits.put(provider, replace(seen, names=tuple(sorted(names))))
-    except ConflictError:
+    except ComputeConflictError:
         return False
     assert set(written.names) == names
     assert written == await traits.get(provider, fresh=True) or written.generation > seen.generation
@@ -628,7 +628,7 @@ async def an_old_generation_is_a_conflict(site: Site) -> None:
     provider = (await _known(site.service.hosts, site.hosts[0])).hypervisor_id
     seen = await traits.get(provider, fresh=True)
     assert seen is not None
-    with pytest.raises(ConflictError):
+    with pytest.raises(ComputeConflictError):
         await traits.put(provider, replace(seen, generation=seen.generation - 1))
 
 
@@ -641,7 +641,7 @@ async def a_name_that_cannot_be_a_trait_is_refused(site: Site) -> None:
         assert seen is not None
         try:
             await traits.put(provider, replace(seen, names=(*seen.names, "CUSTOM_low-case")))
-        except ConflictError:
+        except ComputeConflictError:
             return False
         except RefusedError as error:
             assert "CUSTOM_low-case" in str(error)  # noqa: PT017

@@ -9,7 +9,7 @@ import pytest
 from tests.waiting import until
 
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import Move, Server
 
 A, B = "kvm-1", "kvm-2"
@@ -186,7 +186,7 @@ async def a_move_that_is_requested_twice_is_one(world: World) -> None:
         assert len(await service.moves.moves(A)) == 1
         await service.moves.force_complete(move)
         assert (await ended(service, server)).status == "completed"
-        with pytest.raises(ConflictError):
+        with pytest.raises(ComputeConflictError):
             await service.moves.live_migrate(server, B)
 
 

@@ -16,11 +16,11 @@ class UnreachableError(ComputeError, TransientError):
     """
 
 
-class ConflictError(ComputeError, TransientError):
+class ComputeConflictError(ComputeError, TransientError):
     """Something has changed since it was read (409): read again, then decide again."""
 
 
-class MayRunElsewhereError(ConflictError):
+class MayRunElsewhereError(ComputeConflictError):
     """A server is not started, as a host that may run it does not answer. Nothing was done.
 
     The same call is safe later, and this one does not count as a failed attempt.

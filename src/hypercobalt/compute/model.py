@@ -225,11 +225,13 @@ class Capacity:
         host: its name.
         total: resources that may be promised on it, overcommit included.
         used: resources that have been promised.
+        is_late: it has answered late, or started nothing for long: a host for want of another.
     """
 
     host: str
     total: Size
     used: Size
+    is_late: bool = False
 
 
 def fits(size: Size, left: Capacity) -> bool:

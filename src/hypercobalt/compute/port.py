@@ -2,8 +2,8 @@
 
 Calls for servers are in `hypercobalt.compute.server_port`. Every call has a deadline, and raises
 `UnreachableError` when its outcome is unknown, `RefusedError` when the service refuses,
-`ConflictError` when the data read before is old. An absent object is None or an empty answer. Reads
-that several passes need at the same time are one call.
+`ComputeConflictError` when the data read before is old. An absent object is None or an empty
+answer. Reads that several passes need at the same time are one call.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Traits(Protocol):
         """Set all traits, and create custom ones that do not exist yet.
 
         Raises:
-            ConflictError: the generation is old.
+            ComputeConflictError: the generation is old.
         """
         ...
 

@@ -98,7 +98,7 @@ class Recovery(Protocol):
 
         Raises:
             MayRunElsewhereError: it is not known yet whether it runs on another host.
-            ConflictError: something else is being done to it, or it has left that host.
+            ComputeConflictError: something else is being done to it, or it has left that host.
         """
         ...
 
@@ -130,7 +130,7 @@ class Recovery(Protocol):
 
         Raises:
             RefusedError: its host is not forced down, or the server has to wait for it.
-            ConflictError: it may run elsewhere, or something else is being done to it.
+            ComputeConflictError: it may run elsewhere, or something else is being done to it.
         """
         ...
 

@@ -12,7 +12,7 @@ from tests.openstack.environment import set_account
 from tests.simulated_openstack.serve import Simulation, serve
 from tests.simulated_openstack.world import World
 
-from hypercobalt.adapters.openstack.account import Account, Identity
+from hypercobalt.adapters.openstack.account import Account, AccountIdentity
 from hypercobalt.adapters.openstack.breaker import Rules
 from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
@@ -45,7 +45,9 @@ class Adapter:
     made: list[Nova] = field(default_factory=list[Nova])
     clients: list[Client] = field(default_factory=list[Client])
 
-    def client(self, threads: Threads, identity: Identity, metrics: OpenStackMetrics) -> Client:
+    def client(
+        self, threads: Threads, identity: AccountIdentity, metrics: OpenStackMetrics
+    ) -> Client:
         account = Account(identity, lambda: http_session(SIZE))
         account.check()
         made = Client(
@@ -65,8 +67,8 @@ class Adapter:
         smoke = smoke or SmokeSettings()
         settings = NovaSettings(smoke, evacuate_local_disks=evacuate_local_disks)
         threads, metrics = Threads("test"), OpenStackMetrics(self.registry)
-        own = Identity("test", password_command)
-        tests = Identity("test", password_command, smoke.project, smoke.project_domain)
+        own = AccountIdentity("test", password_command)
+        tests = AccountIdentity("test", password_command, smoke.project, smoke.project_domain)
         clients = [self.client(threads, one, metrics) for one in (own, tests)]
         made = Nova(clients[0], clients[1], threads, settings, self.clock)
         self.made.append(made)

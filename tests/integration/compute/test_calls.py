@@ -516,7 +516,7 @@ OTHER_WORDS = [
         "placement DELETE /resource_providers/{id}",
     ],
 )
-async def test_provider_that_is_gone_is_gone_in_whatever_words(
+async def test_absent_provider_counts_as_removed_whatever_the_error_says(
     adapter: Adapter, calls: str, code: int, body: bytes
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
@@ -531,7 +531,7 @@ async def test_provider_that_is_gone_is_gone_in_whatever_words(
 
 
 @pytest.mark.parametrize(("code", "body"), OTHER_WORDS[:2])
-async def test_service_that_is_gone_is_gone_in_whatever_words(
+async def test_absent_service_counts_as_removed_whatever_the_error_says(
     adapter: Adapter, code: int, body: bytes
 ) -> None:
     nova, world = adapter.nova(), adapter.simulation.world
@@ -634,7 +634,7 @@ async def test_resource_that_a_test_server_lacks_is_named(
 async def test_test_servers_of_an_application_credential_are_in_its_project(
     adapter: Adapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is bound to one project, so that of `--test-project` cannot be had."""
+    """The credential is bound to one project, so that of `--test-project` cannot be had."""
     world, account = adapter.simulation.world, adapter.simulation.admin
     (admin,) = (user for user in world.users.values() if user.name == account.user)
     (project,) = (one for one in world.projects.values() if one.name == account.project)

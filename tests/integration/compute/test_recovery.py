@@ -16,7 +16,7 @@ from tests.simulated_openstack.http import Request
 from tests.simulated_openstack.model import Acted
 from tests.simulated_openstack.model import Server as SimulatedServer
 
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import Host, RestartResult, Server
 from hypercobalt.compute.nova.service import Nova
 
@@ -219,7 +219,7 @@ async def test_evacuation_that_goes_on_is_not_begun_again(adapter: Adapter) -> N
     made = adapter.simulation.world.add_server("node1")
     await _die(adapter, nova)
     await nova.recovery.evacuate(await _server(nova, made))
-    with pytest.raises(ConflictError, match="rebuilding"):
+    with pytest.raises(ComputeConflictError, match="rebuilding"):
         await nova.recovery.evacuate(await _server(nova, made))
     await _settled(nova, made)
     assert len(await nova.moves.moves("node1")) == 1
@@ -233,7 +233,7 @@ async def test_rebuild_whose_host_has_died_is_begun_again(adapter: Adapter, old:
     made.task_state = "rebuild_spawning"
     await _die(adapter, nova)
     shown = await _server(nova, made)
-    with pytest.raises(ConflictError, match="rebuild_spawning"):
+    with pytest.raises(ComputeConflictError, match="rebuild_spawning"):
         await nova.recovery.evacuate(shown)
     await nova.recovery.evacuate(shown, interrupted=True)
     there = await _settled(nova, made)

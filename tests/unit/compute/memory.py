@@ -97,6 +97,7 @@ class Memory:
                     autostart=domain.uuid in there.autostarted,
                     saved=domain.saved,
                     halted=domain.active and domain.halted,
+                    crashed=domain.crashed,
                 )
                 for domain in there.here.values()
             },

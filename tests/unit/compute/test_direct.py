@@ -26,7 +26,7 @@ from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason, Suspended
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.runtime import FakeClock
@@ -173,7 +173,7 @@ async def test_two_moves_at_once_do_not_both_get_the_last_capacity(world: Memory
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         moves = await service.moves.moves(A)
     (refused,) = (outcome for outcome in outcomes if outcome is not None)
-    assert isinstance(refused, ConflictError)
+    assert isinstance(refused, ComputeConflictError)
     assert "kvm-2 no longer has the capacity" in str(refused)
     assert len(moves) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
@@ -15,10 +16,11 @@ from tests.unit.compute.memory import BOOT, MARK, C, Memory, identity
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.fake_domains import document_of
 from hypercobalt.adapters.libvirt.model import Devices, Disk, DomainState
+from hypercobalt.adapters.libvirt.port import LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.api.definitions import DomainDefinition, HostDefinitions
 from hypercobalt.compute.direct.service import DirectService
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 
 pytestmark = pytest.mark.looptime
 
@@ -271,8 +273,93 @@ async def test_disk_that_only_the_document_has_writes_over_no_file(world: Memory
     assert f"its disk {theirs.path} is that of v on {B}" in found.message
 
 
+def looked_into(world: Memory, host: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The directories that a host's libvirtd is made to look into, or to write to, from now on."""
+    found, there = set[str](), world.host(host)
+    has_file, mark = there.has_file, there.mark
+
+    async def looked(directory: str, name: str) -> bool:
+        found.add(directory)
+        return await has_file(directory, name)
+
+    async def marked(directory: str, name: str) -> None:
+        found.add(directory)
+        await mark(directory, name)
+
+    monkeypatch.setattr(there, "has_file", looked)
+    monkeypatch.setattr(there, "mark", marked)
+    return found
+
+
+def lists_another(world: Memory, path: str) -> None:
+    """Have host A list a disk that the document of `a`, which is in order, does not have."""
+    source = world.host(A)
+    own = source.here[VM]
+    source.documents.setdefault(VM, document_of(own))
+    source.put(replace(own, devices=Devices((Disk("vda", path=path),))))
+
+
+@pytest.mark.parametrize("path", ["/etc/cron.d/x", "/dev/watchdog", "/shared/vms/../../etc/x"])
+@pytest.mark.parametrize("runs", [True, False], ids=["live", "cold"])
+async def test_move_looks_into_no_directory_that_only_the_source_lists(
+    world: Memory, monkeypatch: pytest.MonkeyPatch, path: str, runs: bool
+) -> None:
+    await world.add("a", disk="shared", runs=runs)
+    world.store(A)
+    lists_another(world, path)
+    # libvirt itself goes by its own definition, not by what it lists.
+    world.host(A).failures["migrate"] = LibvirtRefusedError("not of interest")
+    seen = looked_into(world, B, monkeypatch)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        move = service.moves.live_migrate if runs else service.moves.cold_migrate
+        try:
+            await move(server, B)
+        except RefusedError:
+            assert not runs
+        else:
+            await ended(service, server)
+    assert seen <= {"/shared/vms"}
+
+
+async def test_move_of_another_process_looks_into_no_directory_that_only_the_source_lists(
+    world: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add("a", disk="shared")
+    world.store(A)
+    world.daemons.seconds[VM] = 10
+    async with world.service() as first:
+        await first.moves.live_migrate(await named(first, A, "a"), B)
+        await asyncio.sleep(2)
+    lists_another(world, "/etc/cron.d/x")
+    seen = looked_into(world, B, monkeypatch)
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.moves(A)
+        await ended(service, server)
+    assert seen <= {"/shared/vms"}
+
+
+async def test_disk_that_only_the_document_of_a_cold_move_has_is_no_file_of_the_target(
+    world: Memory,
+) -> None:
+    """A captured source lists a shared disk, and hands out a document with one of the target."""
+    await world.add("a", disk="shared", runs=False)
+    source = world.host(A)
+    own = source.here[VM]
+    theirs = Disk("vda", path="/local/vms/theirs.img")
+    world.host(B).files.add(theirs.path)
+    source.documents[VM] = document_of(replace(own, devices=Devices((theirs,))))
+    async with world.service() as service:
+        server = await named(service, A, "a")
+        await service.moves.cold_migrate(server, B)
+        found = await ended(service, server)
+    assert (found.status, found.message) == ("error", f"{B} does not see {theirs.path}")
+    assert world.host(B).defined == []
+
+
 async def test_source_that_takes_a_domain_back_gets_its_own_document(world: Memory) -> None:
-    """It is its own: what another host may not have stays where it was."""
+    """The document is the source's own: what no other host may have stays where it was."""
     await world.add("a", disk="shared", runs=False)
     source: FakeLibvirt = world.host(A)
     source.documents[VM] = document_of(source.here[VM]).replace(
@@ -315,6 +402,23 @@ async def test_move_takes_no_port_of_another_instance(runs: bool) -> None:
     assert VM not in world.host(B).here
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["live", "cold"])
+async def test_move_takes_no_port_that_only_its_document_has(runs: bool) -> None:
+    world = Crashing()
+    await _with_the_port_of_a_victim(world, runs=runs)
+    source = world.host(A)
+    source.documents[VM] = document_of(source.here[VM])
+    source.put(replace(source.here[VM], devices=replace(source.here[VM].devices, ports=())))
+    async with world.process(Fuse(10**6)) as service:
+        server = await named(service, A, "a")
+        move = service.moves.live_migrate if runs else service.moves.cold_migrate
+        await move(server, B)
+        found = await ended(service, server)
+    assert (found.status, "is that of victim on kvm-3" in found.message) == ("error", True)
+    assert world.ports.bound == {PORT: (C,)}
+    assert VM not in world.host(B).here
+
+
 @pytest.mark.parametrize("victim_died", [False, True])
 async def test_evacuation_takes_no_port_of_another_instance(victim_died: bool) -> None:
     world = Crashing()
@@ -334,7 +438,7 @@ async def test_restart_takes_no_port_of_another_instance() -> None:
     world = Crashing()
     await _with_the_port_of_a_victim(world)
     async with world.process(Fuse(10**6)) as service:
-        with pytest.raises(ConflictError, match="is that of victim on kvm-3"):
+        with pytest.raises(ComputeConflictError, match="is that of victim on kvm-3"):
             await service.recovery.restart(await named(service, A, "a"))
     assert world.ports.bound == {PORT: (C,)}
     assert world.host(A).here[VM].active

@@ -355,6 +355,23 @@ async def test_domains_of_a_large_host_are_those_of_a_small_one() -> None:
     assert [one.active for one in found[:2]] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("stored", "runs"),
+    [
+        pytest.param(DomainDefinition("a", "<domain/>", active=True), True, id="ran"),
+        pytest.param(DomainDefinition("a", "<domain/>", crashed=True), True, id="had crashed"),
+        pytest.param(DomainDefinition("a", "<domain/>"), False, id="was stopped"),
+        pytest.param(
+            DomainDefinition("a", "<domain/>", active=True, halted=True), False, id="was suspended"
+        ),
+    ],
+)
+def test_instance_that_was_not_stopped_runs_again_once_its_host_is_dead(
+    stored: DomainDefinition, *, runs: bool
+) -> None:
+    assert stored_domain(HostDefinitions(domains={"u": stored}), "u").active is runs
+
+
 def _stored(version: str, characters: int = 10) -> HostDefinitions:
     xml = f"<domain><name>a</name><description>{'x' * characters}</description></domain>"
     return HostDefinitions(domains={"u": DomainDefinition("vm", xml)}, version=version)

@@ -23,7 +23,7 @@ from hypercobalt.compute.direct.marks import Marks
 from hypercobalt.compute.direct.outcome import HostView, why_not
 from hypercobalt.compute.direct.service import DirectService
 from hypercobalt.compute.errors import (
-    ConflictError,
+    ComputeConflictError,
     MayRunElsewhereError,
     RefusedError,
     UnreachableError,
@@ -112,6 +112,30 @@ async def test_server_that_its_owner_has_suspended_is_defined_elsewhere_and_stay
     assert not world.host(B).calls["boot"] or starts
 
 
+async def test_server_that_is_off_is_found_on_its_new_host_while_the_fenced_one_answers(
+    world: Memory,
+) -> None:
+    """The agent of a host that was fenced by mistake has ended its guests; the copy stays there."""
+    await world.add("a", disk="shared", runs=False)
+    await world.lose(A)
+    world.host(A).connect()
+    async with world.service() as service:
+        before = await service.moves.server(VM)
+        assert before is not None
+        assert (before.host, (await evacuate(service)).status) == (A, "done")
+        after = await service.moves.server(VM)
+        assert after is not None
+        assert (after.host, after.status) == (B, "SHUTOFF")
+        world.places[A] = replace(world.places[A], fenced=False)  # it has shown life
+        after = await service.moves.server(VM)
+        assert after is not None
+        assert after.host == B
+        await world.host(B).undefine(VM)
+        left = await service.moves.server(VM)
+        assert left is not None
+        assert left.host == A  # nothing shows that it is gone
+
+
 async def test_server_that_crashed_before_its_host_runs_elsewhere(world: Memory) -> None:
     """The host's agent reports the reason: the stored definition of a domain has none."""
     await world.add("a", disk="shared", runs=False)
@@ -163,7 +187,7 @@ async def test_server_is_not_evacuated_without_a_proof(world: Memory) -> None:
         world.cut(A)
         with pytest.raises(RefusedError, match="not proven dead"):
             await service.recovery.evacuate(server, B)
-        with pytest.raises(ConflictError, match="not proven dead"):
+        with pytest.raises(ComputeConflictError, match="not proven dead"):
             await service.hosts.force_down(host)
         world.fence(A)
         await service.hosts.force_down(host)
@@ -472,7 +496,7 @@ async def test_host_without_capacity_takes_no_server(world: Memory) -> None:
     async with world.service() as service:
         server = await named(service, A, "a")
         assert [one.host for one in await service.moves.candidates(server)] == [C]
-        with pytest.raises(ConflictError, match="kvm-2 no longer has the capacity"):
+        with pytest.raises(ComputeConflictError, match="kvm-2 no longer has the capacity"):
             await service.recovery.evacuate(server, B)
 
 
@@ -712,19 +736,6 @@ async def test_silent_host_does_not_hold_up_one_of_which_all_is_found_elsewhere(
     assert await world.where() == [("a", B, "running")]
 
 
-async def test_silent_host_may_have_what_is_found_nowhere_else(world: Memory) -> None:
-    await world.add("a", disk="shared")
-    await world.add("local", disk="local")
-    await world.lose(A)
-    async with world.service() as service:
-        await evacuate(service)
-        world.cut(C)
-        world.boot(A)
-        with pytest.raises(UnreachableError, match="no answer from kvm-3"):
-            await _enable(service, A)
-    assert await world.where() == [("a", B, "running"), ("local", A, "shut off")]
-
-
 async def test_host_that_runs_what_was_evacuated_is_not_taken_into_service(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
@@ -799,6 +810,52 @@ async def test_what_its_new_host_has_not_stored_is_recorded_with_the_dead_host_a
         assert await service.hosts.unstored(host) == {VM}
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(None, id="nothing that can be read"),
+        pytest.param(HostDefinitions(BOOT), id="what it had before"),
+        pytest.param(HostDefinitions(BOOT, left_out={VM: "a"}), id="its name alone"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True], ids=["same process", "operator restarts"])
+async def test_dead_host_keeps_the_only_record_of_what_its_new_host_took_into_death(
+    world: Memory, stored: HostDefinitions | None, *, restarts: bool
+) -> None:
+    await world.add("a", disk="shared")
+    await world.add("b", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service, B)
+        world.cut(B)
+        world.fence(B)
+        world.stored.pop(B, None)
+        if stored is not None:
+            world.stored[B] = stored
+        if not restarts:
+            assert VM in await _unstored(service)
+    if restarts:
+        async with world.service() as service:
+            assert VM in await _unstored(service)
+
+
+async def test_name_of_an_instance_that_its_new_host_has_stored_does_not_outlive_that_host(
+    world: Memory,
+) -> None:
+    await world.add("a", disk="shared")
+    await world.lose(A)
+    async with world.service() as service:
+        await evacuate(service, B)
+        world.stored[B] = HostDefinitions(BOOT, left_out={VM: "a"})
+        assert await _unstored(service) == {VM}
+
+
+async def _unstored(service: DirectService) -> frozenset[str]:
+    host = await service.hosts.get(A)
+    assert host is not None
+    return await service.hosts.unstored(host)
+
+
 async def test_copy_that_was_never_started_goes_when_the_host_is_back(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
@@ -855,7 +912,7 @@ async def test_server_that_runs_elsewhere_is_not_started(world: Memory) -> None:
     world.host(B).put(world.host(A).here[VM])
     world.host(A).stop(VM, Stopped.FAILED)
     async with world.service() as service:
-        with pytest.raises(ConflictError, match=f"runs on host {B}"):
+        with pytest.raises(ComputeConflictError, match=f"runs on host {B}"):
             await service.recovery.restart(await named(service, A, "a"))
     assert running(world) == [B]
 
@@ -868,7 +925,7 @@ async def test_silence_of_a_host_hides_no_other_one_that_runs_the_server(world: 
     world.host(C).stop(VM, Stopped.MIGRATED)
     world.host(A).disconnect()
     async with world.service() as service:
-        with pytest.raises(ConflictError, match=f"runs on host {B}") as caught:
+        with pytest.raises(ComputeConflictError, match=f"runs on host {B}") as caught:
             await service.recovery.restart(await named(service, C, "a"))
     assert not isinstance(caught.value, MayRunElsewhereError)
 
@@ -906,7 +963,7 @@ async def test_server_of_a_fenced_host_is_not_restarted(world: Memory) -> None:
     await world.add("a", disk="shared")
     await world.lose(A)
     async with world.service() as service:
-        with pytest.raises(ConflictError, match="fenced"):
+        with pytest.raises(ComputeConflictError, match="fenced"):
             await service.recovery.restart(await named(service, A, "a"))
 
 

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 from tests.contracts.direct import A, B, ended, named
-from tests.unit.compute.memory import C, Memory, identity
+from tests.unit.compute.memory import BOOT, C, Memory, identity
 
 from hypercobalt.adapters.libvirt.model import MigrationOptions
+from hypercobalt.api.definitions import HostDefinitions
+from hypercobalt.compute.direct.held import MarkedDirectories
 from hypercobalt.compute.direct.service import DirectService
 
 pytestmark = pytest.mark.looptime
@@ -82,6 +84,17 @@ async def test_host_that_dies_before_the_operator_has_seen_the_arrival_has_it_al
         assert await _left_on_b(world, service) == ["a"]
 
 
+async def test_definition_for_which_its_new_host_has_no_room_stays_held() -> None:
+    world = await _world()
+    async with world.service() as service:
+        await _move(world, service)
+        world.stored[B] = HostDefinitions(BOOT, left_out={identity("a"): "a"})
+        await asyncio.sleep(_LOOKED)
+        assert await _left_on_b(world, service) == ["a"]
+        server = await named(service, B, "a")
+        assert server.waits_for_host == ""
+
+
 async def test_what_its_owner_has_removed_is_not_held() -> None:
     world = await _world()
     async with world.service() as service:
@@ -110,3 +123,11 @@ async def test_what_has_stayed_on_its_first_host_is_held_for_no_other() -> None:
         await service.moves.live_migrate(server, B)
         await asyncio.sleep(5)
         assert await _left_on_b(world, service) == []
+
+
+def test_as_many_directories_as_a_captured_host_names_take_bounded_memory() -> None:
+    marked = MarkedDirectories()
+    names = [f"/shared/vms/{number}" for number in range(1001)]
+    for name in names:
+        marked.add(".hypercobalt-b", name)
+    assert [name for name in names if not marked.has(".hypercobalt-b", name)] == names[:1]

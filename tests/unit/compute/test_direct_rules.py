@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +20,7 @@ from hypercobalt.adapters.libvirt.model import (
     JobStats,
     JobType,
 )
-from hypercobalt.adapters.libvirt.vocabulary import PausedReason
+from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason
 from hypercobalt.api import holders
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
@@ -28,7 +29,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.direct.directory import HypervisorDirectory, place
 from hypercobalt.compute.direct.obstacles import hindrance, waits_for_host
-from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, view_of
+from hypercobalt.compute.direct.outcome import HostView, MoveOutcome, decide, has_it, view_of
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.model import Size
@@ -110,6 +111,30 @@ def _active(
 )
 def test_view_of_a_host_follows_from_its_domain(domain: Domain | None, seen: HostView) -> None:
     assert view_of(domain) is seen
+
+
+_OFF = Domain("u", "n", active=False, state=DomainState.SHUTOFF)
+
+
+@pytest.mark.parametrize(
+    ("view", "found", "has"),
+    [
+        (HostView.ABSENT, None, False),
+        (HostView.SILENT, None, False),
+        (HostView.FENCED, None, False),
+        (HostView.OFF, None, False),
+        (HostView.OFF, _OFF, True),
+        (HostView.OFF, replace(_OFF, reason=ShutoffReason.MIGRATED), False),
+        (HostView.RUNS, _active(DomainState.RUNNING), True),
+        (HostView.LEAVES, _active(DomainState.RUNNING, _LEAVING), True),
+        (HostView.ARRIVES, _active(DomainState.PAUSED, _COMING), True),
+        (HostView.HELD, _active(DomainState.PAUSED), True),
+    ],
+)
+def test_host_has_what_no_migration_has_left_there(
+    view: HostView, found: Domain | None, *, has: bool
+) -> None:
+    assert has_it(view, found) is has
 
 
 # -- what is in the way --------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_traffic_in_clear_is_logged_and_counted_at_start(
         ("authentication failed: Failed to verify peer's certificate", CONTROL),
     ],
 )
-def test_an_error_of_tls_leads_to_what_is_to_be_set_up(text: str, way: str) -> None:
+def test_an_error_of_tls_names_what_must_be_set_up(text: str, way: str) -> None:
     assert explained(LibvirtError(text)) == f"{text}. {way}"
 
 

@@ -12,6 +12,7 @@ from tests.unit.compute.memory import C
 from tests.unit.compute.walks import (
     Event,
     Walk,
+    agent_has_ended,
     answers_again,
     boots_again,
     described,
@@ -34,9 +35,10 @@ from hypercobalt.compute.direct.cold import ColdMove
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.evacuation import Evacuation
 from hypercobalt.compute.direct.hosts import DirectHosts
+from hypercobalt.compute.direct.moves import DirectMoves
 from hypercobalt.compute.direct.outcome import ended_here
 from hypercobalt.compute.direct.returning import is_leftover
-from hypercobalt.compute.model import Host
+from hypercobalt.compute.model import Host, Server
 
 pytestmark = [pytest.mark.looptime, pytest.mark.timeout(60)]
 
@@ -99,7 +101,7 @@ def by_the_mark_alone(patched: pytest.MonkeyPatch) -> None:
         del self, uuid, hosts
         return True
 
-    patched.setattr(witnesses.Witnesses, "is_stored", always)
+    patched.setattr(witnesses.Witnesses, "outlives", always)
 
 
 def by_the_first_record(patched: pytest.MonkeyPatch) -> None:
@@ -209,6 +211,35 @@ async def test_fault_that_is_put_back_is_found(
         found = await failure(walk, forgets_pauses=fault is as_it_is)
     assert found
     assert words in found
+
+
+async def test_guests_that_an_order_has_ended_and_that_are_stored_as_stopped_would_be_found() -> (
+    None
+):
+    """An agent that reads the order before its watch shows it must not store their end."""
+    walk = (dies(A), answers_again(A), agent_has_ended(A), Walk.is_recovered)
+    assert await failure(walk) == ""
+    assert "and is off" in await failure(walk, forgets_orders=True)
+
+
+def by_the_first_copy(patched: pytest.MonkeyPatch) -> None:
+    """The first copy that is off counts as the guest, on whatever host."""
+
+    async def server(self: DirectMoves, id: str) -> Server | None:
+        for place in self._site.hosts.all_places():
+            for domain in await self._site.answers.domains(place) or ():
+                if domain.uuid == id and not domain.active:
+                    return self._server(domain, place)
+        return None
+
+    patched.setattr(DirectMoves, "server", server)
+
+
+async def test_guest_that_is_off_is_found_where_it_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = (powers_off("a"), dies(A), answers_again(A), agent_has_ended(A), Walk.is_recovered)
+    assert await failure(walk) == ""
+    by_the_first_copy(monkeypatch)
+    assert "a has gone to kvm-2, and counts on kvm-1" in await failure(walk)
 
 
 async def test_host_fenced_by_mistake_its_neighbour_and_the_next_one_are_emptied() -> None:

@@ -23,6 +23,7 @@ from hypercobalt.adapters.libvirt.model import DomainState
 from hypercobalt.adapters.libvirt.vocabulary import PausedReason, ShutoffReason, Stopped
 from hypercobalt.compute.direct.ports import NoPorts
 from hypercobalt.compute.direct.service import DirectService
+from hypercobalt.compute.model import Server
 from hypercobalt.errors import HypercobaltError
 
 HOSTS: Final = (A, B, C)
@@ -36,11 +37,14 @@ class Stage(StrEnum):
     SERVES = "serves"
     DEAD = "dead"
     THAWED = "thawed"  # it was fenced by mistake, answers again, and has not booted
+    ENDED = "ended"  # and what its agent has ended is proven to be that
     BOOTED = "booted"  # and is not back in service
     GONE = "gone"  # its Node was deleted, and so was its Hypervisor, with what its agent had stored
 
 
 _BACK: Final = frozenset({Stage.THAWED, Stage.BOOTED})
+_EMPTIED: Final = frozenset({Stage.DEAD, Stage.ENDED})
+"""Stages in which what is on a host is started elsewhere."""
 
 
 @dataclass
@@ -49,9 +53,11 @@ class Walk:
 
     Args:
         forgets_pauses: the agents do not store what an owner has suspended.
+        forgets_orders: they store what they have ended by an order as stopped by its owner.
     """
 
     forgets_pauses: bool = False
+    forgets_orders: bool = False
     world: Memory = field(default_factory=Memory)
     stages: dict[str, Stage] = field(default_factory=lambda: dict.fromkeys(HOSTS, Stage.SERVES))
     boots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(HOSTS, 1))
@@ -106,6 +112,12 @@ class Walk:
         if self.stages[host] is Stage.DEAD:
             self._returns(host, Stage.THAWED, ShutoffReason.DESTROYED)
 
+    async def agent_has_ended(self, host: str) -> None:
+        """What its agent has ended is the proof now, while the host answers."""
+        if self.stages[host] is Stage.THAWED:
+            self.stages[host] = Stage.ENDED
+            self.world.places[host] = replace(self.world.places[host], fenced=True)
+
     async def boots_again(self, host: str) -> None:
         """The host boots, or has booted before; then its agent has its guests started."""
         if self.stages[host] in {Stage.SERVES, Stage.GONE}:
@@ -125,7 +137,7 @@ class Walk:
         """What is on dead hosts is started on one that serves."""
         targets = [one for one in HOSTS if self.stages[one] is Stage.SERVES]
         for host in HOSTS:
-            if self.stages[host] is not Stage.DEAD:
+            if self.stages[host] not in _EMPTIED:
                 continue
             for server in await self.service.moves.servers(host):
                 with contextlib.suppress(HypercobaltError):
@@ -133,10 +145,18 @@ class Walk:
                     if (await ended(self.service, server)).status == "done":
                         self._note_again(server.name, host)
                         self.home[server.name] = targets[0]
+                        await self._is_found_there(server)
         for guest in self.wanted:
             waits = self.stages[self.home[guest]] in _BACK or self._is_kept(guest)
             waits = waits or self._is_recorded_twice(guest) or self._is_claimed(guest)
             assert waits or self._runs(guest), f"{guest} was on {self.home[guest]}, and is off"
+
+    async def _is_found_there(self, server: Server) -> None:
+        """Check that what has left a host is found where it is, also while that host answers."""
+        found = await self.service.moves.server(server.id)
+        where = found.host if found is not None else "no host"
+        text = f"{server.name} has gone to {self.home[server.name]}, and counts on {where}"
+        assert where == self.home[server.name], text
 
     def _is_kept(self, guest: str) -> bool:
         """Whether a host that is not in service yet has it, since its new one has not stored it."""
@@ -311,8 +331,10 @@ class Walk:
                 self.home[server.name] = host
 
     def _store(self) -> None:
+        """Have the agents store what is there; that of a host that was fenced keeps what it has."""
+        store = {Stage.SERVES, *((Stage.THAWED, Stage.ENDED) if self.forgets_orders else ())}
         for host, stage in self.stages.items():
-            if stage is not Stage.SERVES or host in self.late:
+            if stage not in store or host in self.late:
                 continue
             self.world.store(host)
             self.unseen[host].clear()
@@ -332,6 +354,10 @@ def dies(host: str) -> Event:
 
 def answers_again(host: str) -> Event:
     return partial(Walk.answers_again, host=host)
+
+
+def agent_has_ended(host: str) -> Event:
+    return partial(Walk.agent_has_ended, host=host)
 
 
 def boots_again(host: str) -> Event:
@@ -366,6 +392,7 @@ EVENTS: Final[tuple[tuple[Event, ...], ...]] = (
     tuple(map(dies, HOSTS)),
     tuple(map(dies, HOSTS)),
     tuple(map(answers_again, HOSTS)),
+    tuple(map(agent_has_ended, HOSTS)),
     tuple(map(boots_again, HOSTS)),
     (Walk.is_recovered,),
     (Walk.is_recovered,),
@@ -388,9 +415,11 @@ def random_walk(chance: random.Random) -> list[Event]:
     return [chance.choice(chance.choice(kinds)) for _ in range(LONGEST)]
 
 
-async def failure(events: Sequence[Event], *, forgets_pauses: bool = False) -> str:
+async def failure(
+    events: Sequence[Event], *, forgets_pauses: bool = False, forgets_orders: bool = False
+) -> str:
     """What does not hold at some point of a walk, or after it; "" when all does."""
-    walk = Walk(forgets_pauses=forgets_pauses)
+    walk = Walk(forgets_pauses=forgets_pauses, forgets_orders=forgets_orders)
     await walk.begin()
     try:
         for event in events:

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from hypercobalt.adapters.libvirt.documents.domain import parse
-from hypercobalt.adapters.libvirt.model import Domain, Evacuated
+from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.vocabulary import ShutoffReason
 from hypercobalt.compute.direct import port_claims
 from hypercobalt.compute.direct.carrying import NotCarriedError, as_carried
 from hypercobalt.compute.direct.claims import ClaimedError, claimant, files_taken
 from hypercobalt.compute.direct.directory import Place
-from hypercobalt.compute.direct.outcome import HostView, silent, unanswered
+from hypercobalt.compute.direct.outcome import HostView, unanswered
 from hypercobalt.compute.direct.shared_disks import files
 from hypercobalt.compute.direct.site import Site, also_on
+from hypercobalt.compute.direct.unanswering import is_excused
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 
@@ -65,6 +67,7 @@ class ColdMove:
     ) -> None:
         self._site, self._move, self._domain = site, move, domain
         self._source, self._target = source, target
+        self._carried = domain  # as the target gets it, once its document is read
         self._mark = moving_from(source.name)
 
     async def run(self) -> None:
@@ -72,10 +75,11 @@ class ColdMove:
         try:
             self._site.record(self._move, "running")
             if not await self._runs_elsewhere():
+                definition = await self._definition()
                 # The definition is on both until the end is known: the next process finds it so
                 # after a crash.
                 await self._bind(self._source, self._target)
-                await self._transfer()
+                await self._transfer(definition)
                 await self._bind(self._target)
         except ColdMoveError as exc:
             await self._stay(str(exc), exc.by)
@@ -92,7 +96,7 @@ class ColdMove:
         self._site.record(self._move, "error", why, claimed_by=by)
 
     async def _bind(self, *hosts: Place) -> None:
-        await port_claims.bind(self._site, self._domain, tuple(host.name for host in hosts))
+        await port_claims.bind(self._site, self._carried, tuple(host.name for host in hosts))
 
     async def _runs_elsewhere(self) -> bool:
         """Take back copies of other attempts; return whether the domain has moved live before.
@@ -104,7 +108,7 @@ class ColdMove:
         site, uuid = self._site, self._domain.uuid
         others = site.hosts.others(self._source.name)
         looked = await site.look_everywhere(uuid, others)
-        lacking = silent({place.name: view for place, view, _ in looked})
+        lacking = await self._lacking(looked)
         site.records.await_answer(uuid, self._source.name, lacking)
         for place, view, found in looked:
             if view is HostView.RUNS and self._has_left(place):
@@ -117,26 +121,41 @@ class ColdMove:
             if is_off and place.name != self._target.name:
                 await site.daemon(place).undefine(uuid)
             elif view not in {HostView.ABSENT, HostView.OFF, HostView.FENCED}:
+                if view is HostView.SILENT and not lacking:
+                    continue
                 if view is HostView.SILENT:
-                    text = f"{self._domain.name} is not moved: {unanswered(place.name)}"
+                    text = f"{self._domain.name} is not moved: {unanswered(lacking)}"
                     raise ColdMoveError(text)
                 raise ColdMoveError(f"{self._domain.name} is {view} on {place.name}", place.name)
         return False
+
+    async def _lacking(self, looked: Iterable[tuple[Place, HostView, Domain | None]]) -> str:
+        """Return the first host whose answer is lacking, and waited for; "" for none."""
+        for place, view, _ in looked:
+            about = self._site, self._domain, self._source, place
+            if view is HostView.SILENT and not await is_excused(*about):
+                return place.name
+        return ""
 
     def _has_left(self, place: Place) -> bool:
         """Whether the domain has moved there live, by its own host or a move of this process."""
         moved_to = self._site.records.moved_to(self._domain.uuid, self._source.name)
         return self._domain.reason == ShutoffReason.MIGRATED or moved_to == place.name
 
-    async def _transfer(self) -> None:
+    async def _definition(self) -> DomainDocument:
+        """Return the source's definition; what the target gets of it counts, not what is listed."""
+        definition = await self._site.daemon(self._source).document(self._domain.uuid)
+        self._carried = as_carried(self._domain, self._written(definition.xml))
+        return definition
+
+    async def _transfer(self, definition: DomainDocument) -> None:
         site, source, target, uuid = self._site, self._source, self._target, self._domain.uuid
-        for disk in files(self._domain):
+        for disk in files(self._carried):
             if not await site.sharing.shares(disk, source, target, fresh=True):
                 raise ColdMoveError(f"{target.name} does not see {disk.path}")
-        definition = await site.daemon(source).document(uuid)
         carried = replace(definition, xml=self._written(definition.xml))
         listed = await site.listed(site.hosts.others(source.name))
-        if taken := files_taken(as_carried(self._domain, carried.xml), listed, only_named=True):
+        if taken := files_taken(self._carried, listed, only_named=True):
             raise ColdMoveError(taken.text, taken.host)
         # Started with its host only where it belongs: nothing starts it on both.
         copy = replace(definition, xml=self._written(definition.xml, self._mark), autostart=False)

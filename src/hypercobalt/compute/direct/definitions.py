@@ -174,11 +174,12 @@ def _characters(*hosts: HostDefinitions) -> int:
 def stored_domain(host: HostDefinitions, uuid: str) -> Domain:
     """Return a domain as its host has left it; KeyError without it.
 
-    A domain that its owner had suspended is off: its memory is gone with the host.
+    A domain that its owner had suspended is off: its memory is gone with the host. One that has
+    crashed runs: nobody has stopped it, and its host died before it was started again.
     """
     kept = host.domains[uuid]
     off = DomainState.PAUSED if kept.halted else DomainState.SHUTOFF
-    runs = kept.active and not kept.halted
+    runs = kept.is_to_run
     state = DomainState.RUNNING if runs else off
     found = parse(kept.xml).domain(uuid, kept.name, state, active=runs)
     return replace(found, saved=kept.saved)

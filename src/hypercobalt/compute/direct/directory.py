@@ -64,6 +64,7 @@ class Place:
             its UUID.
         refused: why no connection to it is made, in which case it has no URIs; "" when one may be.
         up: its libvirtd answers, according to its agent, which is not silent.
+        reports: its agent is not silent, whatever it says.
         fenced: the boot that its agent reported last is proven dead.
         fenced_boot: id of the boot that was fenced, until the host is back in service; "" else.
         one_word: the only source that proves it dead, so that its guests may run on; "" for none.
@@ -85,6 +86,7 @@ class Place:
     unidentified: str = ""
     refused: str = ""
     up: bool = True
+    reports: bool = False
     fenced: bool = False
     fenced_boot: str = ""
     one_word: str = ""
@@ -219,6 +221,7 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         disabled=_why_disabled(hypervisor),
         closed=_why_closed(hypervisor) or unknown,
         up=_is_up(hypervisor),
+        reports=_reports(hypervisor),
         fenced=is_fenced(hypervisor),
         fenced_boot=_fenced_boot(hypervisor),
         one_word=_one_word(hypervisor),
@@ -269,6 +272,11 @@ def _why_closed(hypervisor: Hypervisor) -> str:
     if stored is not None and stored.reason == DefinitionsStoredReason.NOT_STORED:
         return f"what comes would be lost with the host: its agent stores nothing: {stored.message}"
     return "" if _is_up(hypervisor) else "its libvirtd does not answer"
+
+
+def _reports(hypervisor: Hypervisor) -> bool:
+    agent = get_condition(hypervisor.conditions, HypervisorConditionType.AGENT_REPORTING)
+    return agent is not None and agent.status == "True"
 
 
 def _is_up(hypervisor: Hypervisor) -> bool:

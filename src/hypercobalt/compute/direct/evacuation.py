@@ -9,7 +9,9 @@ The network lets the domain's ports be bound on the new host alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument, Evacuated
 from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
@@ -24,12 +26,18 @@ from hypercobalt.compute.direct.outcome import HostView, holder, silent, why_not
 from hypercobalt.compute.direct.remains import has_left
 from hypercobalt.compute.direct.returning import is_leftover
 from hypercobalt.compute.direct.shared_disks import files
-from hypercobalt.compute.direct.site import Site
+from hypercobalt.compute.direct.site import Site, looks
+from hypercobalt.compute.direct.unanswering import is_excused
 from hypercobalt.compute.model import Move
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
+
+_LOOKED_WITHIN: Final = 20.0
+"""Seconds that a target may take to read the directories of all disks of a domain."""
+_STARTED_WITHIN: Final = 20.0
+"""Seconds; a target that takes longer to start a domain, or to fail, is the last for the next."""
 
 Look = tuple[Place, HostView, Domain | None]
 """How a host has the domain."""
@@ -58,8 +66,8 @@ class Evacuation:
         try:
             self._site.record(self._move, "running")
             await self._check_disks()
-            await self._check_hosts()
-            await port_claims.bind(self._site, self._domain, (self._target.name,))
+            everywhere = await self._check_hosts()
+            await port_claims.bind(self._site, self._domain, (self._target.name,), everywhere)
             await self._define(pending=self._domain.active)
             if self._domain.active:
                 if await self._start():
@@ -76,12 +84,24 @@ class Evacuation:
 
     async def _check_disks(self) -> None:
         mark, source, target = self._dead.mark, self._source, self._target
-        for disk in files(self._domain):
-            if not await self._site.sharing.shared_with_dead(disk, mark, source, target):
-                raise EvacuationError(f"{target.name} does not share {disk.path} of {source.name}")
+        try:
+            async with asyncio.timeout(_LOOKED_WITHIN):
+                for disk in files(self._domain):
+                    if not await self._site.sharing.shared_with_dead(disk, mark, source, target):
+                        text = f"{target.name} does not share {disk.path} of {source.name}"
+                        raise EvacuationError(text)
+        except TimeoutError:
+            self._site.answers.note_late(target)
+            text = f"{target.name} has not read the disks within {_LOOKED_WITHIN:.0f} s"
+            raise EvacuationError(text) from None
 
-    async def _check_hosts(self) -> None:
+    async def _check_hosts(self) -> Mapping[str, tuple[Domain, ...]]:
         """Check that the domain runs nowhere, and cannot; take back earlier attempts' copies.
+
+        Each host is listed once: one that answers late would hold up each look.
+
+        Returns:
+            All domains of all hosts, as they answer or as their agents have stored.
 
         Raises:
             EvacuationError: it may run somewhere, or its host is no longer fenced.
@@ -91,8 +111,14 @@ class Evacuation:
         source = next((one for one in places if one.name == self._source.name), None)
         if source is None or not source.fenced or source.fenced_boot != self._source.fenced_boot:
             raise EvacuationError(f"{self._source.name} is not fenced any more")
-        looked = await site.look_everywhere(uuid, places)
-        views = {place.name: view for place, view, _ in looked}
+        answers = await site.listed(places)
+        everywhere = await site.with_stored(places, answers)
+        looked = looks(places, uuid, answers)
+        excused = await self._without(looked)
+        views = {
+            place.name: HostView.ABSENT if place.name in excused else view
+            for place, view, _ in looked
+        }
         started = site.records.started_on(uuid, source.name, source.fenced_boot)
         why = why_not(views, target.name)
         if not why and views.get(started) is HostView.ABSENT:
@@ -100,7 +126,7 @@ class Evacuation:
         by = holder(views)
         site.records.await_answer(uuid, source.name, "" if by else silent(views))
         if not why:
-            why, by = await self._claimed(source, looked)
+            why, by = await self._claimed(source, looked, everywhere)
         if why:
             # The same for each target that is tried: one claim is one Event.
             raise EvacuationError(f"{self._domain.name} is not started elsewhere: {why}", by)
@@ -108,8 +134,20 @@ class Evacuation:
             pending = domain is not None and domain.evacuated == self._marked(pending=True)
             if pending and place.name != target.name:
                 await site.daemon(place).undefine(uuid)
+        return everywhere
 
-    async def _claimed(self, source: Place, looked: Sequence[Look]) -> tuple[str, str]:
+    async def _without(self, looked: Sequence[Look]) -> frozenset[str]:
+        """Return hosts that do not answer, and without whose answer the domain is started."""
+        about = self._site, self._domain, self._source
+        silent = [place for place, view, _ in looked if view is HostView.SILENT]
+        found = frozenset([one.name for one in silent if await is_excused(*about, one)])
+        if found:
+            log.warning("not_waited_for", server=self._domain.uuid, hosts=sorted(found))
+        return found
+
+    async def _claimed(
+        self, source: Place, looked: Sequence[Look], everywhere: Mapping[str, tuple[Domain, ...]]
+    ) -> tuple[str, str]:
         """Return why the domain or its files may be another host's, and which host's; "" twice."""
         site, uuid = self._site, self._domain.uuid
         there = {place.name: domain for place, _, domain in looked if domain is not None}
@@ -125,14 +163,14 @@ class Evacuation:
         why, by = self._is_anothers([one for one in others if one.name in copies], there, own)
         if why:
             return why, by
-        everywhere = await site.everywhere(others)
         dead = [place for place, view, _ in looked if view is HostView.FENCED and place in others]
         has = [one for one in dead if await site.witnesses.is_stored(uuid, (one.name,))]
         why, by = self._is_recorded_twice(has, own)
         if why:
             return why, by
         carried = as_carried(self._domain, site.carrying.written(self._dead.xml, uuid))
-        by, why = files_taken(carried, everywhere) or ("", "")
+        theirs = {one.name: everywhere[one.name] for one in others if one.name in everywhere}
+        by, why = files_taken(carried, theirs) or ("", "")
         return why, by
 
     def _is_anothers(
@@ -178,10 +216,12 @@ class Evacuation:
 
     async def _define(self, *, pending: bool) -> None:
         # Not started with its new host either: that one may be dead when this one is back.
-        uuid = self._domain.uuid
+        uuid, source = self._domain.uuid, self._source
+        self._site.records.give(uuid, source.name, source.fenced_boot, self._target.name)
         mark = await self._site.marks.sealed(uuid, self._marked(pending=pending))
         xml = self._site.carrying.written(self._dead.xml, uuid, mark=mark)
-        await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
+        with self._site.answers.timed(self._target):
+            await self._site.daemon(self._target).define(DomainDocument(xml, autostart=False))
 
     async def _end(self) -> None:
         await self._site.marks.ended(self._domain.uuid, self._marked(pending=True))
@@ -198,7 +238,8 @@ class Evacuation:
             await self._check_hosts()
             log.info("starting_evacuated_instance", server=uuid, host=self._target.name)
             begun = True
-            await daemon.boot(uuid)
+            with self._site.answers.timed(self._target, _STARTED_WITHIN):
+                await daemon.boot(uuid)
         except (EvacuationError, LibvirtRefusedError):
             view, found = await self._site.look(self._target, uuid)
             if begun and self._is_ended(view, found):

@@ -15,6 +15,7 @@ from hypercobalt.adapters.libvirt.documents.domain import parse
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.api.definitions import DomainDefinition
+from hypercobalt.compute.direct.carrying import as_carried
 from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.direct.shared_disks import files, mark_of
@@ -47,7 +48,8 @@ class Holding:
         """Take the definition that the target gets, if the source's would be recovered.
 
         Args:
-            xml: its document.
+            xml: its document, rewritten by the site's rules: only directories below the site's
+                roots are in it. What the source lists may name any.
         """
         try:
             stored = await self._site.witnesses.definitions(self._source.name)
@@ -56,22 +58,23 @@ class Holding:
         if self._domain.uuid in stored.domains:
             halted = self._domain.halted
             self._definition = DomainDefinition(parse(xml).name, xml, active=True, halted=halted)
-            await self._leave_marks()
+            await self._leave_marks(as_carried(self._domain, xml))
 
-    async def _leave_marks(self) -> None:
+    async def _leave_marks(self, carried: Domain) -> None:
         """Leave the target's mark in the directories of the disks, as its agent does later."""
         mark, daemon = mark_of(self._target), self._site.daemon(self._target)
         marked = self._site.witnesses.held.marked
-        written = [disk for disk in files(self._domain) if not disk.readonly]
-        directories = {(mark, posixpath.dirname(disk.path)) for disk in written}
-        for _, directory in sorted(directories - marked):
+        written = [disk for disk in files(carried) if not disk.readonly]
+        for directory in sorted({posixpath.dirname(disk.path) for disk in written}):
+            if marked.has(mark, directory):
+                continue
             try:
                 if not await daemon.has_file(directory, mark):
                     await daemon.mark(directory, mark)
             except LibvirtError as error:
                 log.warning("mark_not_written", directory=directory, error=str(error))
             else:
-                marked.add((mark, directory))
+                marked.add(mark, directory)
 
     def arrived(self) -> None:
         """Hold the definition: the source has none any more, or is about to forget it."""
@@ -79,8 +82,18 @@ class Holding:
         if self._definition is not None and not held.has(uuid, self._target.name):
             held.hold(uuid, self._target.name, self._definition)
 
+    def give_up(self) -> None:
+        """Hold the definition no longer: it is not known where the domain is."""
+        if self._site.witnesses.held.has(self._domain.uuid, self._target.name):
+            self._site.witnesses.held.drop(self._domain.uuid)
+
     async def until_stored(self) -> None:
-        """Wait until the agent of the target has stored the domain, or it is no longer there."""
+        """Wait until the agent of the target has stored the domain, or it is no longer there.
+
+        As long as that takes: without what is held, the death of the target loses the instance.
+        There is one such wait for each instance that a target has and never stores, with one call
+        to that target's libvirtd every five seconds; they cost no other host anything.
+        """
         uuid, held = self._domain.uuid, self._site.witnesses.held
         while held.has(uuid, self._target.name):
             if await self._is_over():
@@ -93,7 +106,7 @@ class Holding:
         place = self._site.hosts.find(self._target.name)
         if place is None:
             return True
-        if await self._site.witnesses.is_stored(self._domain.uuid, (place.name,)):
+        if await self._site.witnesses.outlives(self._domain.uuid, (place.name,)):
             return True
         view, _ = await self._site.look(place, self._domain.uuid)
         return view is HostView.ABSENT

@@ -14,10 +14,11 @@ from hypercobalt.adapters.libvirt.port import Daemons
 from hypercobalt.compute.direct.answers import translated
 from hypercobalt.compute.direct.directory import Directory, Place
 from hypercobalt.compute.direct.identity import REASON, answering, daemon_of
+from hypercobalt.compute.direct.late_returns import LateReturns
 from hypercobalt.compute.direct.remains import only_record, remains
 from hypercobalt.compute.direct.returning import clean
 from hypercobalt.compute.direct.witnesses import Witnesses
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import Fleet
 
@@ -33,6 +34,7 @@ class DirectHosts:
     ) -> None:
         self._directory, self._daemons, self._witnesses = directory, daemons, witnesses
         self._disabled: dict[str, str] = {}
+        self._late = LateReturns(daemons, witnesses, self.all_places)
 
     async def fleet(self) -> Fleet:
         """Read the directory, which is in memory."""
@@ -93,7 +95,7 @@ class DirectHosts:
         """Check the proof in the status of its Hypervisor, which suffices."""
         place = self.find(host.name)
         if place is None or not place.fenced:
-            raise ConflictError(
+            raise ComputeConflictError(
                 f"host {host.name} is not proven dead (status.fencing of its Hypervisor)"
             )
 
@@ -101,7 +103,9 @@ class DirectHosts:
         """Clean it; the record of its fencing is closed by whoever calls this."""
         place = self.find(host.name)
         if place is not None and place.fenced_boot:
-            await clean(self._daemons, self._witnesses, self.others(place.name), place)
+            others = self.others(place.name)
+            waiting = await clean(self._daemons, self._witnesses, others, place)
+            self._late.check(place, waiting)
 
     async def unstored(self, host: Host) -> frozenset[str]:
         """See the port. Agents store the definitions of what is on their own hosts."""
@@ -126,6 +130,10 @@ class DirectHosts:
             text = f"host {host.name} has {len(moves)} incoming migrations: {named}"
             raise RefusedError(text, reason="InUse")
         self._disabled.pop(host.name, None)
+
+    async def close(self) -> None:
+        """Follow no host any longer that was taken back."""
+        await self._late.close()
 
     def find(self, name: str) -> Place | None:
         """Return the host of exactly this name, or of its first label."""

@@ -11,7 +11,8 @@ it, and nothing has to be recorded elsewhere.
 A pending mark is given to a target before anything is started there, and says that the start was
 begun. It has a number, which is recorded (`starts`): once the start has failed, or another target
 was taken, that mark on a target that kept the definition and runs it now proves nothing. A domain
-that has started has the pending mark in the document of its process until that ends.
+that has started has the pending mark in the document of its process until that ends. The evacuation
+of a domain that is off is recorded as well: what is not in the record has gone to no host.
 """
 
 from __future__ import annotations
@@ -54,16 +55,27 @@ class Marks:
         """Return a mark for a domain of that UUID.
 
         Raises:
-            TransientError: the keys cannot be read, or the start that it announces not recorded.
+            TransientError: the keys cannot be read, or the evacuation not recorded.
         """
-        keys = await self._stored.mark_keys()
+        keys, starts = await self._stored.mark_keys(), self._stored.starts
         if not keys:
             return mark
+        number = secrets.token_hex(8)
+        if mark.pending or not starts.of(mark.host, mark.boot).get(uuid):
+            await starts.note(mark.host, mark.boot, uuid, number)
         if not mark.pending:
             return replace(mark, seal=_seal(keys[0], uuid, mark))
-        number = secrets.token_hex(8)
-        await self._stored.starts.note(mark.host, mark.boot, uuid, number)
         return replace(mark, seal=f"{number}.{_seal(keys[0], uuid, mark, number)}")
+
+    def begun(self, host: str, boot: str) -> frozenset[str]:
+        """Return UUIDs of domains of a dead host whose evacuation was begun and has not failed.
+
+        Args:
+            host: that was fenced.
+            boot: its fenced boot.
+        """
+        numbers = self._stored.starts.of(host, boot)
+        return frozenset(uuid for uuid, number in numbers.items() if number)
 
     async def ended(self, uuid: str, mark: Evacuated) -> None:
         """Note that the start announced by a pending mark has failed."""

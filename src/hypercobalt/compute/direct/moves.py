@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
@@ -14,11 +14,11 @@ from hypercobalt.compute.direct.directory import Place
 from hypercobalt.compute.direct.identity import answering
 from hypercobalt.compute.direct.live import LiveMove, progress
 from hypercobalt.compute.direct.obstacles import IsShared
-from hypercobalt.compute.direct.outcome import HostView
+from hypercobalt.compute.direct.outcome import HostView, has_it
 from hypercobalt.compute.direct.servers import called
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tasks import MoveTasks
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.model import Capacity, Move, MoveKind, Server, fits
 from hypercobalt.logs import get_logger
 
@@ -63,15 +63,23 @@ class DirectMoves:
     async def server(self, id: str) -> Server | None:
         places = self._site.hosts.all_places()
         likely = [place for place in places if id in place.domains]
+        leftover: tuple[Place, Domain] | None = None
         for some in (likely, places):
             seen = await self._site.look_everywhere(id, some)
             # Where it is active; else where it is defined. The far end of a move has it not yet.
             for place, view, domain in sorted(seen, key=lambda one: one[1] is HostView.OFF):
                 if domain is not None and view is HostView.OFF and (found := await self._dead(id)):
                     return found
-                if domain is not None and view is not HostView.ARRIVES:
+                if domain is not None and view is HostView.OFF and place.fenced_boot:
+                    # A host that was fenced and answers keeps a copy of what has left it.
+                    leftover = place, domain
+                elif domain is not None and view is not HostView.ARRIVES:
                     await self._learn(place, (domain,))
                     return self._server(domain, place)
+        if leftover is not None:  # nothing shows where it is now
+            place, domain = leftover
+            await self._learn(place, (domain,))
+            return self._server(domain, place)
         if found := await self._dead(id, all_read=True):
             return found
         silent = [place.name for place, view, _ in seen if view is HostView.SILENT]
@@ -178,7 +186,7 @@ class DirectMoves:
         if domain.active:
             raise RefusedError(f"{called(server)} runs: a cold migration cannot move it")
         to = await self._tasks.target(server, target)
-        await self._tasks.check_answer(server, source)
+        await self._tasks.check_answer(server, source, domain)
         if not self._site.records.under_way(server.id):
             self._tasks.check_capacity(server, domain, to)
             move = self._tasks.begin(domain, MoveKind.COLD, source, to)
@@ -188,9 +196,9 @@ class DirectMoves:
         """Refuse: no move waits for this, as the source forgets the domain when the move ends.
 
         Raises:
-            ConflictError: always.
+            ComputeConflictError: always.
         """
-        raise ConflictError(f"{called(server)} has no move to confirm")
+        raise ComputeConflictError(f"{called(server)} has no move to confirm")
 
     async def abort(self, move: Move) -> None:
         now = self._site.records.get(move)
@@ -207,11 +215,15 @@ class DirectMoves:
     # -- parts ---------------------------------------------------------------------------------
 
     async def _settle_ports(self) -> None:
-        """Bind the ports of moves that ended with their process; once."""
-        if not self._settled:
-            with translated("ports between hosts"):
-                await leftovers.settle_ports(self._site)
+        """Bind the ports of moves that ended with their process; what is left over, later."""
+        if self._settled:
+            return
+        with translated("ports between hosts"):
+            left = await leftovers.settle_ports(self._site)
+        if not self._settled:  # another pass may have settled them meanwhile
             self._settled = True
+            if left:
+                self._tasks.repair(leftovers.settle_until_done(self._site, left))
 
     def _known(self, host: str) -> Place:
         """Return a host with readable domains: without its address they are not known."""
@@ -221,9 +233,10 @@ class DirectMoves:
         return place
 
     async def _learn(self, place: Place, domains: tuple[Domain, ...]) -> None:
-        others = (one for one in self._site.hosts.others(place.name) if one.up)
+        others = [one for one in self._site.hosts.others(place.name) if one.up]
+        prompt_first = sorted(others, key=self._site.answers.is_late)
         with answering(place):
-            await self._site.sharing.learn(domains, place, tuple(others))
+            await self._site.sharing.learn(domains, place, prompt_first)
 
     def _shared_at(self, place: Place) -> IsShared:
         def is_shared(disk: Disk) -> bool:
@@ -241,7 +254,7 @@ class DirectMoves:
         """Return where the server is, and the server; None when it is on its way already.
 
         Raises:
-            ConflictError: it is no longer there.
+            ComputeConflictError: it is no longer there.
             RefusedError: it cannot be moved.
             UnreachableError: its host does not answer.
         """
@@ -272,7 +285,7 @@ class DirectMoves:
         """Return a server's domain on the host that it is read to be on.
 
         Raises:
-            ConflictError: it is no longer there.
+            ComputeConflictError: it is no longer there.
             RefusedError: it is gone.
             UnreachableError: the host does not answer.
         """
@@ -281,7 +294,7 @@ class DirectMoves:
         if domain is None or domain.moving_in:
             if await self.server(server.id) is None:
                 raise RefusedError(f"{called(server)} is gone", reason="NotFound", code=404)
-            raise ConflictError(f"{called(server)} is no longer on {server.host}")
+            raise ComputeConflictError(f"{called(server)} is no longer on {server.host}")
         return domain
 
     async def _adopt(self, domain: Domain, source: Place) -> Move:
@@ -291,8 +304,8 @@ class DirectMoves:
         known = self._site.records.under_way_from(domain.uuid, source.name)
         if known:
             return known
-        target = next((place for place, view, _ in seen if view is HostView.ARRIVES), None)
-        if target is None:  # no target yet, or the target does not reply: the next poll shows it
+        target = _only_target(seen)
+        if target is None:  # none yet, or it does not reply: the next poll shows it
             now = self._site.clock.now()
             return Move(
                 domain.uuid, domain.uuid, MoveKind.LIVE, "running", source.name, "", now, now
@@ -304,3 +317,16 @@ class DirectMoves:
         adopted.adopt()
         self._tasks.start(move, adopted.follow_adopted())
         return move
+
+
+def _only_target(seen: Iterable[tuple[Place, HostView, Domain | None]]) -> Place | None:
+    """Return the host where a domain arrives, if no other host but its source claims to have it.
+
+    A captured host lists any domain as arriving, or as leaving it while it moves elsewhere.
+
+    Args:
+        seen: how all hosts but the source have the domain.
+    """
+    having = [(place, view) for place, view, found in seen if has_it(view, found)]
+    arrives = [place for place, view in having if view is HostView.ARRIVES]
+    return arrives[0] if arrives and len(having) == 1 else None

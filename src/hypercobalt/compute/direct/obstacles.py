@@ -63,7 +63,7 @@ def waits_for_host(
             none.
         not_carried: why no other host is given its definition; "" when one may be.
     """
-    if one_word and not any(map(_is_written, domain.devices.disks)):
+    if one_word and not has_lock(domain):
         return f"it writes to no disk, whose lock would stop a second copy, and {one_word}"
     if autostart:
         return (
@@ -84,6 +84,11 @@ def waits_for_host(
     if nvram and not is_shared(Disk(target="nvram", path=nvram)):
         return f"no other host is known to share its firmware's variables: {nvram}"
     return ""
+
+
+def has_lock(domain: Domain) -> bool:
+    """Whether a domain writes to a disk, whose lock stops a second copy of the domain."""
+    return any(map(_is_written, domain.devices.disks))
 
 
 def _is_written(disk: Disk) -> bool:

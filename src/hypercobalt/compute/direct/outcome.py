@@ -68,6 +68,13 @@ def ended_here(domain: Domain) -> bool:
     return not domain.active and domain.reason in _ENDED_HERE
 
 
+def has_it(view: HostView, found: Domain | None) -> bool:
+    """Whether a host that answers has the domain, and not only what a migration has left there."""
+    if view is HostView.OFF:
+        return found is not None and found.reason != ShutoffReason.MIGRATED
+    return view not in {HostView.ABSENT, HostView.FENCED, HostView.SILENT}
+
+
 def decide(source: HostView, target: HostView) -> MoveOutcome:
     """Return the outcome of a live migration between two hosts."""
     if source is HostView.LEAVES:

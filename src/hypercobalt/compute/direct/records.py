@@ -38,6 +38,7 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[str, MoveRecord] = {}
         self._started: dict[tuple[str, str, str], str] = {}
+        self._given: dict[tuple[str, str, str], set[str]] = {}
         self._awaited: dict[tuple[str, str], str] = {}
 
     def begin(
@@ -131,6 +132,23 @@ class Records:
             if move.server == server and move.succeeded and move.source == at:
                 at = move.target
         return "" if at == source else at
+
+    def targets(self, server: str) -> frozenset[str]:
+        """Return where moves of a server that is alive go, went or were to go, however they ended.
+
+        Evacuations do not count: see `given_to`.
+        """
+        moves = (record.move for record in self._records.values())
+        alive = (one for one in moves if one.kind != MoveKind.EVACUATION)
+        return frozenset(one.target for one in alive if one.server == server)
+
+    def give(self, server: str, source: str, boot: str, target: str) -> None:
+        """Record that a server of a dead host is about to be defined elsewhere."""
+        self._given.setdefault((server, source, boot), set()).add(target)
+
+    def given_to(self, server: str, source: str, boot: str) -> frozenset[str]:
+        """Return all hosts that `give` has recorded."""
+        return frozenset(self._given.get((server, source, boot), ()))
 
     def start(self, server: str, source: str, boot: str, target: str) -> None:
         """Record that a server of a dead host was started elsewhere: its owner's actions count."""

@@ -18,7 +18,7 @@ from hypercobalt.compute.direct.restart import restart
 from hypercobalt.compute.direct.servers import called
 from hypercobalt.compute.direct.site import Site
 from hypercobalt.compute.direct.tasks import MoveTasks
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import MoveKind, RestartResult, Server
 
 
@@ -37,10 +37,10 @@ class DirectRecovery:
     async def restart(self, server: Server) -> None:
         place = self._tasks.place(server.host)
         if place.fenced:
-            raise ConflictError(f"{called(server)}: its host {place.name} is fenced")
+            raise ComputeConflictError(f"{called(server)}: its host {place.name} is fenced")
         domain = await self._moves.domain_of(server, place)
         if self._site.records.under_way(server.id) or domain.moving_out:
-            raise ConflictError(f"{called(server)} is on its way to another host")
+            raise ComputeConflictError(f"{called(server)} is on its way to another host")
         await self._site.identities.check(place)
         with translated(called(server)):
             await restart(self._site, place, domain)
@@ -65,7 +65,7 @@ class DirectRecovery:
             )
         to = await self._tasks.target(server, target)
         found = await self._startable(server, source, to)
-        await self._tasks.check_answer(server, source)
+        await self._tasks.check_answer(server, source, found.domain)
         # Another pass may have begun meanwhile.
         if not self._site.records.holds_back(server.id, source.name):
             self._tasks.check_capacity(server, found.domain, to)

@@ -60,8 +60,8 @@ async def only_record(
     """Return domains whose only definition that outlives their host is what `place` has stored.
 
     They have left that host, and the agent of the host that has them has not stored them yet: if
-    it died now, nothing else would have their definitions. A host that neither answers nor is
-    proven dead may have any of them.
+    it died now, nothing else would have their definitions. A host of which nothing is known may
+    have any of them, and one that is dead may have been given any whose evacuation was begun.
 
     Args:
         witnesses: see there.
@@ -73,17 +73,18 @@ async def only_record(
     """
     targets = tuple(others)
     kept, copies = await witnesses.definitions(place.name), await witnesses.copies(targets)
-    silent = any(one.name not in copies.answering and not one.fenced for one in targets)
+    begun = witnesses.marks.begun(place.name, place.fenced_boot)
+    is_seen = all(one.name in copies.answering for one in targets)
     found = set[str]()
     for uuid in kept.domains:
         there = copies.of(uuid)
-        if not there and not silent:
+        if not there and not copies.unknown and (is_seen or uuid not in begun):
             continue  # here still, or removed by its owner
         moved_to = witnesses.records.moved_to(uuid, place.name)
         ours = [
             name for name, copy in there.items() if name == moved_to or is_leftover(place, (copy,))
         ]
-        if not await witnesses.is_stored(uuid, ours):
+        if not await witnesses.outlives(uuid, ours):
             found.add(uuid)
     return frozenset(found)
 

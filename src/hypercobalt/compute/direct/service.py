@@ -110,5 +110,6 @@ class DirectService:
 
     async def close(self) -> None:
         await self._tasks.close()
+        await self.hosts.close()
         await self._ports.close()
         await self._daemons.close()

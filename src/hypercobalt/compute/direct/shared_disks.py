@@ -11,6 +11,7 @@ mark, which every host sees on shared storage, proves nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import posixpath
 import uuid
 from collections.abc import Iterable
@@ -32,6 +33,12 @@ _JUST_NOW: Final = timedelta(seconds=10)
 """Time for which a directory that a dead host shared is not read again for its next disk."""
 
 
+_LEARNT_WITHIN: Final = 10.0
+"""Seconds that a host may take for all directories of a dead one, as for any call: each pass of a
+recovery waits for all hosts. What it has not read then is open."""
+_DENIED_BY: Final = 2
+"""Hosts that deny that they see a disk, before it counts as local: one of them may be captured."""
+
 _Key: TypeAlias = tuple[str, frozenset[str]]
 """A directory or medium, and the names of the two hosts."""
 
@@ -52,15 +59,21 @@ class Sharing:
         self._known: dict[_Key, tuple[float, bool]] = {}
 
     async def learn(self, domains: Iterable[Domain], here: Place, others: Iterable[Place]) -> None:
-        """Read all disks of some domains, with the first other host that answers."""
-        disks = [disk for domain in domains for disk in files(domain)]
+        """Read all disks of some domains, with the first other hosts that answer.
+
+        That a host sees no file is its own word; a disk is local by that of two.
+        """
+        disks, targets = [disk for domain in domains for disk in files(domain)], tuple(others)
         for disk in {_subject(disk): disk for disk in disks}.values():
-            for other in others:
+            denied = 0
+            for other in targets:
                 try:
-                    await self.shares(disk, here, other)
+                    is_shared = await self.shares(disk, here, other)
                 except LibvirtError:
                     continue
-                break
+                denied += not is_shared
+                if is_shared or denied == _DENIED_BY:
+                    break
 
     async def learn_dead(
         self, domains: Iterable[Domain], mark: str, dead: Place, others: Iterable[Place]
@@ -79,7 +92,14 @@ class Sharing:
         disks = {_subject(disk): disk for domain in domains for disk in files(domain)}
         async with asyncio.TaskGroup() as tasks:
             for other in others:
-                tasks.create_task(self._learn_dead(disks.values(), mark, dead, other))
+                tasks.create_task(self._learn_dead_in_time(disks.values(), mark, dead, other))
+
+    async def _learn_dead_in_time(
+        self, disks: Iterable[Disk], mark: str, dead: Place, there: Place
+    ) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEARNT_WITHIN):
+                await self._learn_dead(disks, mark, dead, there)
 
     async def _learn_dead(
         self, disks: Iterable[Disk], mark: str, dead: Place, there: Place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hypercobalt.adapters.libvirt.model import Domain
@@ -102,11 +102,7 @@ class Site:
         """Return how a host has a domain; a host that is gone or does not answer is silent."""
         if place is None:
             return HostView.SILENT, None
-        domains = await self.answers.domains(place)
-        if domains is None:
-            return HostView.FENCED if place.fenced else HostView.SILENT, None
-        found = next((domain for domain in domains if domain.uuid == uuid), None)
-        return view_of(found), found
+        return _seen(place, uuid, await self.answers.domains(place))
 
     async def listed(self, places: Iterable[Place]) -> dict[str, tuple[Domain, ...]]:
         """Return the domains of some hosts that answer, by the host's name."""
@@ -124,7 +120,14 @@ class Site:
         A host that neither answers nor has stored anything is left out.
         """
         targets = tuple(places)
-        listed = await self.listed(targets)
+        return await self.with_stored(targets, await self.listed(targets))
+
+    async def with_stored(
+        self, places: Iterable[Place], answers: Mapping[str, tuple[Domain, ...]]
+    ) -> dict[str, tuple[Domain, ...]]:
+        """Return the answers of some hosts, and what those have stored that did not answer."""
+        targets = tuple(places)
+        listed = {one.name: answers[one.name] for one in targets if one.name in answers}
         for place in targets:
             if place.name not in listed:
                 try:
@@ -139,5 +142,20 @@ class Site:
     ) -> tuple[tuple[Place, HostView, Domain | None], ...]:
         """Return how each of some hosts has a domain."""
         targets = tuple(places)
-        answers = await asyncio.gather(*(self.look(place, uuid) for place in targets))
-        return tuple((place, *answer) for place, answer in zip(targets, answers, strict=True))
+        return looks(targets, uuid, await self.listed(targets))
+
+
+def looks(
+    places: Iterable[Place], uuid: str, answers: Mapping[str, Iterable[Domain]]
+) -> tuple[tuple[Place, HostView, Domain | None], ...]:
+    """Return how each of some hosts has a domain, by what those list that have answered."""
+    return tuple((place, *_seen(place, uuid, answers.get(place.name))) for place in places)
+
+
+def _seen(
+    place: Place, uuid: str, domains: Iterable[Domain] | None
+) -> tuple[HostView, Domain | None]:
+    if domains is None:
+        return HostView.FENCED if place.fenced else HostView.SILENT, None
+    found = next((domain for domain in domains if domain.uuid == uuid), None)
+    return view_of(found), found

@@ -2,7 +2,7 @@
 
 A start is known by the number in the seal of its pending mark (`marks`). The record outlives the
 process: a target that once failed to start a domain keeps the mark of that attempt, and must not
-be believed by the next process.
+be believed by the next process. A domain that is off is only defined there; that counts as a start.
 """
 
 from __future__ import annotations

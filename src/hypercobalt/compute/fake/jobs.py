@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.compute.fake.capacity import Claim
-from hypercobalt.compute.fake.records import Records
+from hypercobalt.compute.fake.records import FakeRecords
 from hypercobalt.compute.fake.script import Script
 from hypercobalt.compute.model import Move, MoveKind, RestartResult, Server, ServerStatus
 
@@ -52,7 +52,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
-        self.records = Records(self._now)
+        self.records = FakeRecords(self._now)
         self._moves: dict[str, _Job] = {}
         self._restarts: dict[str, tuple[float, Script, Server]] = {}
         self._results: dict[str, tuple[datetime, RestartResult]] = {}
@@ -182,6 +182,8 @@ class Jobs:
         broken = job.script.arrives_in_error if job.move.kind == MoveKind.LIVE else ""
         status, fault = (ServerStatus.ERROR, job.script.why) if broken else (status, known.fault)
         there = replace(known, host=job.move.target, status=status, task_state="", fault=fault)
+        if job.script.arrives_off and job.move.kind == MoveKind.LIVE:
+            there = replace(there, status=ServerStatus.SHUTOFF, running=False)
         self.servers[known.id] = there
         if over := _OVER.get(job.move.kind):
             self.records.change(job.move.id, status=over, remaining=0)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.fake import capacity
 from hypercobalt.compute.fake.jobs import Jobs
 from hypercobalt.compute.fake.script import Script
@@ -157,7 +157,7 @@ class FakeMoves:
         await self.call("confirm", server.id)
         known = self.jobs.servers.get(server.id)
         if known is None or known.status != ServerStatus.VERIFY_RESIZE:
-            raise ConflictError(f"server {server.id}: nothing to confirm")
+            raise ComputeConflictError(f"server {server.id}: nothing to confirm")
         status = ServerStatus.ACTIVE if known.running else ServerStatus.SHUTOFF
         self.jobs.servers[server.id] = replace(known, status=status)
         self.jobs.records.confirm(server.id)
@@ -217,7 +217,7 @@ class FakeMoves:
             script.refusals -= 1
             raise RefusedError(f"server {server.id}: {script.why}", code=400)
         if known.status not in allowed or known.task_state:
-            raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
+            raise ComputeConflictError(f"server {server.id}: is {known.status} {known.task_state}")
         self.started[server.id] += 1
         candidates = self._candidates(known)
         target = target or capacity.emptiest(candidates)

@@ -11,7 +11,7 @@ from hypercobalt.compute.model import Move, MoveKind, Server
 _MIB = 1 << 20
 
 
-class Records:
+class FakeRecords:
     """Moves that were ever begun.
 
     Args:

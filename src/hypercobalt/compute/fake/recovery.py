@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.model import MoveKind, RestartResult, Server, ServerStatus
 
@@ -20,9 +20,11 @@ class FakeRecovery:
         await self._moves.call("restart", server.id)
         known = self._moves.known(server)
         if known.host != server.host or known.host in self._moves.dead:
-            raise ConflictError(f"server {server.id}: is not on {server.host}, or that is dead")
+            raise ComputeConflictError(
+                f"server {server.id}: is not on {server.host}, or that is dead"
+            )
         if known.task_state or self._moves.jobs.is_moving(server.id):
-            raise ConflictError(f"server {server.id}: is {known.status} {known.task_state}")
+            raise ComputeConflictError(f"server {server.id}: is {known.status} {known.task_state}")
         self._moves.jobs.restart(known, self._moves.script_of(server))
         self._moves.did("restart", server.id)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.fake.moves import FakeMoves
 from hypercobalt.compute.fake.owners import FakeOwners
 from hypercobalt.compute.fake.recovery import FakeRecovery
@@ -250,7 +250,9 @@ class FakeAggregates:
         known = self._known(aggregate)
         left = tuple(name for name in known.hosts if name != host)
         if left != known.hosts and _ZONE in known.metadata and self._world.hosts[host].servers:
-            raise ConflictError(f"aggregate {known.name}: host {host} has servers in its zone")
+            raise ComputeConflictError(
+                f"aggregate {known.name}: host {host} has servers in its zone"
+            )
         self._world.aggregates[known.id] = replace(known, hosts=left)
 
     def _known(self, aggregate: HostAggregate) -> HostAggregate:
@@ -269,7 +271,7 @@ class FakeAggregates:
         if zone is None or there == {zone}:
             return
         if there or self._world.hosts[host].servers:
-            raise ConflictError(
+            raise ComputeConflictError(
                 f"aggregate {aggregate.name}: availability zone of host {host} would change"
             )
 
@@ -303,7 +305,9 @@ class FakeTraits:
         if known is None:
             raise RefusedError(f"no resource provider {provider}", code=404)
         if known.generation != traits.generation:
-            raise ConflictError(f"resource provider {provider}: generation {known.generation}")
+            raise ComputeConflictError(
+                f"resource provider {provider}: generation {known.generation}"
+            )
         unknown = [name for name in traits.names if not _TRAIT.fullmatch(name)]
         if unknown:
             raise RefusedError(f"no such trait: {', '.join(unknown)}", code=400)

@@ -25,6 +25,7 @@ class Script:
         breaks: a live move that fails or is aborted leaves the server in ERROR, a moment later.
         arrives_in_error: a live move brings the server to its target in ERROR, and its record ends
             so: `error`, or `completed`; "" for a move that ends well.
+        arrives_off: a live move brings the server to its target, where its guest is off.
         lost_guest: a server in ERROR cannot be recovered.
         why: text of the service, for refusals and failures.
         claimed_by: see `Move`; for moves that fail.
@@ -43,6 +44,7 @@ class Script:
     stubborn: bool = False
     breaks: bool = False
     arrives_in_error: str = ""
+    arrives_off: bool = False
     lost_guest: bool = False
     why: str = "scripted"
     claimed_by: str = ""

@@ -11,7 +11,7 @@ import msgspec
 from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.model import HostAggregate
 from hypercobalt.compute.nova.calls import COMPUTE, LONG, Calls, read, refused
-from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.shared import SharedRead
 
 SHARED_SECONDS: Final = 2.0
 _KEPT_SECONDS: Final = SHARED_SECONDS + LONG
@@ -20,7 +20,7 @@ _VERSION = (2, 93)
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-class Aggregates:
+class NovaAggregates:
     """See `hypercobalt.compute.port.Aggregates`."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
@@ -28,7 +28,7 @@ class Aggregates:
         self._changes: list[_Change] = []
         self._view: tuple[float, dict[int, HostAggregate]] = (-1.0, {})
         """Time of the request of the newest listing, and that listing with later changes."""
-        self._all = Shared("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
+        self._all = SharedRead("aggregates", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def list(self, *, fresh: bool = False) -> tuple[HostAggregate, ...]:
         """List the aggregates, with what this process has changed since it requested the list."""

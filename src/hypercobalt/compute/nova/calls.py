@@ -13,9 +13,9 @@ from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.errors import NoAnswerError
 from hypercobalt.adapters.openstack.request import DEADLINE, Answer, Request
 from hypercobalt.adapters.openstack.versions import Version, supported
-from hypercobalt.compute.errors import ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError, UnreachableError
 from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES, Page, next_query
-from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.shared import SharedRead
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -50,7 +50,7 @@ class Calls:
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
         self._newest = {
-            service: Shared(f"versions-{service}", reader, seconds=_FOR_EVER, clock=clock)
+            service: SharedRead(f"versions-{service}", reader, seconds=_FOR_EVER, clock=clock)
             for service, reader in (
                 (COMPUTE, self._compute_versions),
                 (PLACEMENT, self._placement_versions),
@@ -94,7 +94,7 @@ class Calls:
 
         Raises:
             UnreachableError: there is no usable answer.
-            ConflictError: 409.
+            ComputeConflictError: 409.
             RefusedError: any other refusal.
         """
         with _answered():
@@ -108,7 +108,7 @@ class Calls:
             self._newest[service].forget()  # another Nova than the first one
             raise UnreachableError(f"{about}: {service} answered {answer.words}")
         if answer.code == _CONFLICT:
-            raise ConflictError(f"{about}: {service} answered {answer.words}")
+            raise ComputeConflictError(f"{about}: {service} answered {answer.words}")
         raise refused(answer, service)
 
     async def user(self) -> str:

@@ -16,8 +16,8 @@ import msgspec
 from hypercobalt.compute.model import Capacity, Host, Server, Size
 from hypercobalt.compute.nova.calls import PLACEMENT, Calls, read
 from hypercobalt.compute.nova.claims import CPUS
-from hypercobalt.compute.nova.hosts import Hosts
-from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.hosts import NovaHosts
+from hypercobalt.compute.nova.shared import SharedRead
 
 SHARED_SECONDS: Final = 1.0
 CANDIDATES: Final = 500
@@ -31,9 +31,9 @@ _KEPT: Final = 64
 class Candidates:
     """Free resources of the hosts that could take a server."""
 
-    def __init__(self, calls: Calls, hosts: Hosts, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, hosts: NovaHosts, clock: Callable[[], float]) -> None:
         self._calls, self._hosts, self._clock = calls, hosts, clock
-        self._candidates: dict[str, Shared[_Candidates]] = {}
+        self._candidates: dict[str, SharedRead[_Candidates]] = {}
 
     async def of(self, server: Server) -> tuple[Capacity, ...]:
         """See `hypercobalt.compute.server_port.Moves.candidates`."""
@@ -48,12 +48,12 @@ class Candidates:
         for shared in self._candidates.values():
             await shared.close()
 
-    def _shared(self, claim: str) -> Shared[_Candidates]:
+    def _shared(self, claim: str) -> SharedRead[_Candidates]:
         if claim not in self._candidates:
             for old in [c for c, shared in self._candidates.items() if not shared.warm][:-_KEPT]:
                 del self._candidates[old]
             read = partial(self._fetch, claim)
-            self._candidates[claim] = Shared(
+            self._candidates[claim] = SharedRead(
                 "candidates", read, seconds=SHARED_SECONDS, clock=self._clock
             )
         return self._candidates[claim]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import Server, ServerStatus
 from hypercobalt.compute.nova.calls import Calls
 
@@ -24,7 +24,7 @@ _REBUILDING: Final = "rebuild"
 _RESET_TO_STAY_OFF: Final = frozenset({ServerStatus.PAUSED, ServerStatus.ERROR})
 
 
-class Evacuation:
+class NovaEvacuation:
     """Evacuation of a server: one call, or more where the server's state has to be reset first."""
 
     def __init__(self, calls: Calls) -> None:
@@ -39,7 +39,9 @@ class Evacuation:
             )
         # Recent releases would begin a second one.
         if server.task_state.startswith(_REBUILDING) and not interrupted:
-            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
+            raise ComputeConflictError(
+                f"server {server.id}: {server.task_state} is still under way"
+            )
         if server.died and server.status == ServerStatus.SHUTOFF:
             await self._reset(server, "active", f"undo Nova's stop of server {server.id}")
         if not _ran(server) and server.status in _RESET_TO_STAY_OFF:
@@ -51,7 +53,7 @@ class Evacuation:
         await self._reset(server, "active", f"end {server.status} of server {server.id}")
         try:
             await self._evacuate(server, target)
-        except (ConflictError, RefusedError):
+        except (ComputeConflictError, RefusedError):
             # Active, the next attempt would start it. The effect of a call without an answer is
             # unknown: a reset would break what it may have begun.
             await self._reset(server, "error", f"mark server {server.id} as not running")
@@ -60,7 +62,7 @@ class Evacuation:
     async def _evacuate_whatever_is_done(self, server: Server, target: str) -> None:
         try:
             await self._evacuate(server, target)
-        except ConflictError:
+        except ComputeConflictError:
             if not server.task_state:
                 raise
             # An operation begun on that host never ends: Nova up to 2023 evacuates only without it.

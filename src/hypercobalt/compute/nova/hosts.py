@@ -26,9 +26,9 @@ from hypercobalt.compute.nova.calls import (
     read,
     refused,
 )
-from hypercobalt.compute.nova.names import Names, short
+from hypercobalt.compute.nova.names import NameIndex, short
 from hypercobalt.compute.nova.pages import Link
-from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.shared import SharedRead
 from hypercobalt.compute.port import Fleet
 
 SHARED_SECONDS: Final = 2.0
@@ -45,7 +45,7 @@ _WRITING = (2, 95)
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-class _Named(Names[Host]):
+class _Named(NameIndex[Host]):
     """Hosts, each with its names in Nova."""
 
     def __init__(self, items: Iterable[tuple[Host, tuple[str, ...]]]) -> None:
@@ -53,7 +53,7 @@ class _Named(Names[Host]):
         self.ids = frozenset(host.hypervisor_id for host in self.items)
 
 
-class Hosts:
+class NovaHosts:
     """See `hypercobalt.compute.port.Hosts`."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
@@ -61,7 +61,7 @@ class Hosts:
         self._alone = deque[float](maxlen=FEW)
         self._written: dict[str, _Written] = {}
         """Last changes of hosts by this process, by the hypervisor's id."""
-        self._fleet = Shared("hypervisors", self._list, seconds=SHARED_SECONDS, clock=clock)
+        self._fleet = SharedRead("hypervisors", self._list, seconds=SHARED_SECONDS, clock=clock)
 
     async def get(self, name: str, *, fresh: bool = False) -> Host | None:
         if not fresh and (self._fleet.warm or self._crowded()):

@@ -31,7 +31,7 @@ from hypercobalt.compute.nova.candidates import Candidates
 from hypercobalt.compute.nova.pages import LIMIT, MOST_PAGES
 from hypercobalt.compute.nova.reasons import Reasons
 from hypercobalt.compute.nova.servers import NovaServer, NovaServers, OneServer, ToServer
-from hypercobalt.compute.nova.shared import Shared
+from hypercobalt.compute.nova.shared import SharedRead
 from hypercobalt.compute.nova.times import read_time
 
 GROUPS_SECONDS: Final = 10.0
@@ -53,7 +53,7 @@ _KEPT: Final = 50_000
 """Number of servers without a group that are remembered."""
 
 
-class Moves:
+class NovaMoves:
     """See `hypercobalt.compute.server_port.Moves`."""
 
     chooses_target = True
@@ -67,7 +67,7 @@ class Moves:
     ) -> None:
         self._calls, self._candidates, self._to_server = calls, candidates, to_server
         self._reasons = Reasons(calls)
-        self._groups = Shared("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
+        self._groups = SharedRead("groups", self._list_groups, seconds=GROUPS_SECONDS, clock=clock)
         self._ungrouped: set[str] = set()
         """Servers in none of the groups of a listing that was requested while they existed."""
         self.groups_refused = ""

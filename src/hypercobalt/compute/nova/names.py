@@ -17,7 +17,7 @@ def short(name: str) -> str:
     return name.partition(".")[0]
 
 
-class Names(Generic[Item]):
+class NameIndex(Generic[Item]):
     """Index of items by name, without a search through all of them.
 
     Args:

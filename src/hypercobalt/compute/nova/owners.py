@@ -23,7 +23,7 @@ _READING: Final = (2, 98)
 _NOT_FOUND: Final = 404
 
 
-class Owners:
+class NovaOwners:
     """See `hypercobalt.compute.server_port.Owners`; one call each."""
 
     def __init__(self, calls: Calls, to_server: ToServer) -> None:

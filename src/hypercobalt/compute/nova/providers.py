@@ -11,18 +11,18 @@ from hypercobalt.adapters.openstack.request import Answer
 from hypercobalt.compute.errors import ComputeError, RefusedError
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.nova.calls import PLACEMENT, Allocations, Calls, read, refused
-from hypercobalt.compute.nova.hosts import Hosts
-from hypercobalt.compute.nova.names import Names
+from hypercobalt.compute.nova.hosts import NovaHosts
+from hypercobalt.compute.nova.names import NameIndex
 
 _PLACING: Final = (1, 39)
 _NOT_FOUND, _CONFLICT = 404, 409
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
-class Providers:
+class NovaProviders:
     """See `hypercobalt.compute.port.Providers`."""
 
-    def __init__(self, calls: Calls, hosts: Hosts) -> None:
+    def __init__(self, calls: Calls, hosts: NovaHosts) -> None:
         self._calls, self._hosts = calls, hosts
 
     async def exists(self, host: Host) -> bool:
@@ -55,7 +55,7 @@ class Providers:
             return None
         found = read(answer, _Provider)
         host = Host(name, found.uuid, "", enabled=False, up=False)
-        is_its_own = found.uuid == provider and bool(Names([(host, (found.name,))]).best(name))
+        is_its_own = found.uuid == provider and bool(NameIndex([(host, (found.name,))]).best(name))
         return host if is_its_own and not await self._hosts.lists(provider) else None
 
     async def remove(self, host: Host) -> None:

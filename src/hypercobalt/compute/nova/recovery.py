@@ -15,12 +15,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.compute.errors import ConflictError, RefusedError
+from hypercobalt.compute.errors import ComputeConflictError, RefusedError
 from hypercobalt.compute.model import RestartResult, Server, ServerStatus
 from hypercobalt.compute.nova import actions
 from hypercobalt.compute.nova.calls import ID, PLACEMENT, Allocations, Calls, checked, read
-from hypercobalt.compute.nova.evacuation import Evacuation
-from hypercobalt.compute.nova.hosts import Hosts
+from hypercobalt.compute.nova.evacuation import NovaEvacuation
+from hypercobalt.compute.nova.hosts import NovaHosts
 from hypercobalt.compute.nova.times import read_time
 
 _PLACING: Final = (1, 39)
@@ -30,23 +30,25 @@ _RESTARTS: Final = frozenset({"start", "reboot"})
 _KEPT: Final = 1000
 
 
-class Recovery:
+class NovaRecovery:
     """See `hypercobalt.compute.server_port.Recovery`.
 
     A restart is one call, its result another one, or two of a restart by an earlier process. An
     evacuation is up to three. `recover` makes two or three, besides those that find the host.
     """
 
-    def __init__(self, calls: Calls, hosts: Hosts) -> None:
+    def __init__(self, calls: Calls, hosts: NovaHosts) -> None:
         self._calls, self._hosts = calls, hosts
-        self._evacuation = Evacuation(calls)
+        self._evacuation = NovaEvacuation(calls)
         self._requested: dict[str, str] = {}
         """Id of the newest request for a restart by the server that it was for."""
 
     async def restart(self, server: Server) -> None:
         """Refuse a second restart during the first one: Nova would take it."""
         if server.task_state:
-            raise ConflictError(f"server {server.id}: {server.task_state} is still under way")
+            raise ComputeConflictError(
+                f"server {server.id}: {server.task_state} is still under way"
+            )
         off = server.status == ServerStatus.SHUTOFF
         action = {"os-start": None} if off else {"reboot": {"type": "HARD"}}
         about, id_ = f"restart server {server.id}", checked(server.id)

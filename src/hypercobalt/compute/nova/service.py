@@ -11,24 +11,24 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from hypercobalt.adapters.openstack.account import Account, Identity
+from hypercobalt.adapters.openstack.account import Account, AccountIdentity
 from hypercobalt.adapters.openstack.client import Client
 from hypercobalt.adapters.openstack.metrics import OpenStackMetrics
 from hypercobalt.adapters.openstack.threads import SIZE, Threads
 from hypercobalt.adapters.openstack.transport import http_session
 from hypercobalt.compute.leadership import LeaderGuard
-from hypercobalt.compute.nova.aggregates import Aggregates
+from hypercobalt.compute.nova.aggregates import NovaAggregates
 from hypercobalt.compute.nova.calls import Calls
 from hypercobalt.compute.nova.candidates import Candidates
-from hypercobalt.compute.nova.hosts import Hosts
-from hypercobalt.compute.nova.moves import Moves
-from hypercobalt.compute.nova.owners import Owners
-from hypercobalt.compute.nova.providers import Providers
-from hypercobalt.compute.nova.recovery import Recovery
+from hypercobalt.compute.nova.hosts import NovaHosts
+from hypercobalt.compute.nova.moves import NovaMoves
+from hypercobalt.compute.nova.owners import NovaOwners
+from hypercobalt.compute.nova.providers import NovaProviders
+from hypercobalt.compute.nova.recovery import NovaRecovery
 from hypercobalt.compute.nova.servers import to_server
 from hypercobalt.compute.nova.settings import NovaSettings
-from hypercobalt.compute.nova.smoke import SmokeTests
-from hypercobalt.compute.nova.traits import Traits
+from hypercobalt.compute.nova.smoke import NovaSmokeTests
+from hypercobalt.compute.nova.traits import NovaTraits
 
 Clock = Callable[[], float]
 _LISTED: Final = timedelta(seconds=10)
@@ -58,20 +58,20 @@ class Nova:
     ) -> None:
         self._threads, self._down_time = threads, settings.service_down_time
         self._calls, self._testing = Calls(client, clock), Calls(testing, clock)
-        self.hosts = Hosts(self._calls, clock)
+        self.hosts = NovaHosts(self._calls, clock)
         candidates = Candidates(self._calls, self.hosts, clock)
         as_server = partial(
             to_server,
             local_disks=settings.evacuate_local_disks,
             devices=settings.live_migrate_devices,
         )
-        self.providers = Providers(self._calls, self.hosts)
-        self.moves = Moves(self._calls, candidates, as_server, clock)
-        self.recovery = Recovery(self._calls, self.hosts)
-        self.owners = Owners(self._calls, as_server)
-        self.aggregates = Aggregates(self._calls, clock)
-        self.traits = Traits(self._calls, clock)
-        self.smoke_tests = SmokeTests(self._testing, settings.smoke)
+        self.providers = NovaProviders(self._calls, self.hosts)
+        self.moves = NovaMoves(self._calls, candidates, as_server, clock)
+        self.recovery = NovaRecovery(self._calls, self.hosts)
+        self.owners = NovaOwners(self._calls, as_server)
+        self.aggregates = NovaAggregates(self._calls, clock)
+        self.traits = NovaTraits(self._calls, clock)
+        self.smoke_tests = NovaSmokeTests(self._testing, settings.smoke)
 
     @property
     def counts_servers(self) -> bool:
@@ -104,7 +104,7 @@ def connect(
 
     Args:
         user_agent: name of the client in OpenStack's logs.
-        password_command: see `Identity`.
+        password_command: see `AccountIdentity`.
         registry: gets the metrics.
         settings: see there.
         guard: forbids changes.
@@ -113,9 +113,9 @@ def connect(
         ConfigurationError: no account is configured.
     """
     threads, metrics = Threads("openstack"), OpenStackMetrics(registry)
-    own = Identity(user_agent, password_command)
+    own = AccountIdentity(user_agent, password_command)
     smoke = settings.smoke
-    tests = Identity(user_agent, password_command, smoke.project, smoke.project_domain)
+    tests = AccountIdentity(user_agent, password_command, smoke.project, smoke.project_domain)
     accounts = [
         Account(identity, lambda: http_session(SIZE), metrics.exposed) for identity in (own, tests)
     ]

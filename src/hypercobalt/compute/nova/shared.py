@@ -13,13 +13,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[Item]):
-    """An answer, and when it was requested, by the clock of its `Shared`."""
+    """An answer, and when it was requested, by the clock of its `SharedRead`."""
 
     requested: float
     answer: Item
 
 
-class Shared(Generic[Answer]):
+class SharedRead(Generic[Answer]):
     """A read that callers share.
 
     Args:

@@ -24,7 +24,7 @@ _VERSION = (2, 95)
 _NOT_FOUND = 404
 
 
-class SmokeTests:
+class NovaSmokeTests:
     """See `hypercobalt.compute.port.SmokeTests`.
 
     Args:

@@ -31,7 +31,7 @@ KEPT_SECONDS: Final = 900.0
 """How long traits are kept without a listing that confirms them."""
 
 
-class Traits:
+class NovaTraits:
     """See `hypercobalt.compute.port.Traits`."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:

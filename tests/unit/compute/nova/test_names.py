@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.compute.nova.names import Names
+from hypercobalt.compute.nova.names import NameIndex
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from hypercobalt.compute.nova.names import Names
 def test_search_by_name_finds_only_the_host_of_that_name(
     name: str, hosts: list[str], found: tuple[str, ...]
 ) -> None:
-    assert Names((host, (host,)) for host in hosts).best(name) == found
+    assert NameIndex((host, (host,)) for host in hosts).best(name) == found
 
 
 def test_the_name_of_the_hypervisor_counts_as_that_of_the_service() -> None:
     names = [("a", ("node1", "node1.zone.example")), ("b", ("node10", "node10.zone.example"))]
-    assert Names(names).best("node1.zone.example") == ("a",)
+    assert NameIndex(names).best("node1.zone.example") == ("a",)
