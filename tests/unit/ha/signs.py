@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import EscalationPlan, Memory, plan, recovering
+from hypercobalt.ha.incidents.escalation import AvailableMemory, EscalationPlan, plan, recovering
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import HOST, Kind, Signal
@@ -18,7 +18,7 @@ from hypercobalt.ha.incidents.verdict import Verdict
 U1 = "11111111-0000-4000-8000-000000000001"
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NODE = "kvm-a"
-PLENTY = Memory(available_bytes=1 << 40)
+PLENTY = AvailableMemory(available_bytes=1 << 40)
 
 
 def uuid(number: int) -> str:
@@ -37,7 +37,7 @@ class Story:
 
     config: HaConfig = field(default_factory=HaConfig)
     now: datetime = NOON
-    known: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    known: dict[str, InstanceRecord] = field(default_factory=dict[str, InstanceRecord])
     verdicts: list[Verdict] = field(default_factory=list[Verdict])
     starts: int = 0
 
@@ -83,8 +83,8 @@ class Story:
         for one in who or (U1,):
             self.see(Kind.STARTED, who=one)
 
-    def get(self, who: str = U1) -> Instance:
-        return self.known.get(who) or Instance(uuid=who)
+    def get(self, who: str = U1) -> InstanceRecord:
+        return self.known.get(who) or InstanceRecord(uuid=who)
 
     def cases(self, who: str = U1) -> list[IncidentType]:
         """Types of the open cases."""
@@ -95,7 +95,7 @@ class Story:
         (case,) = self.get(who).cases
         return case
 
-    def plan(self, *, after: float = 1, memory: Memory = PLENTY) -> EscalationPlan:
+    def plan(self, *, after: float = 1, memory: AvailableMemory = PLENTY) -> EscalationPlan:
         """The reactions planned a second later; they are taken as done."""
         self.pass_(after)
         planned = plan(self.known, NODE, self.config, self.now, memory)
@@ -120,5 +120,5 @@ class Story:
         self.now = then
 
     @property
-    def host(self) -> Instance:
+    def host(self) -> InstanceRecord:
         return self.get(HOST)

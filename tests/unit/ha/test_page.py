@@ -15,7 +15,7 @@ from hypercobalt.api.duration import format_duration
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.drills.catalogue import DRILLS
 from hypercobalt.ha.host_failure.census import census
-from hypercobalt.ha.host_failure.guard import Limits, ObserverState, Subject, gates
+from hypercobalt.ha.host_failure.guard import GatedHost, GateLimits, ObserverState, gates
 from hypercobalt.ha.incidents.config import KEY, Document, HaConfig, parse
 from hypercobalt.ha.incidents.signals import EventType
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -112,8 +112,8 @@ def test_page_has_every_drill_and_whether_ci_runs_it() -> None:
 
 
 def test_page_has_every_gate() -> None:
-    subject, observer = Subject("a", (), 1, 1), ObserverState(leads=True, contact={})
-    answers = gates(subject, census(()), observer, Limits(), datetime(2026, 11, 23, tzinfo=UTC))
+    subject, observer = GatedHost("a", (), 1, 1), ObserverState(leads=True, contact={})
+    answers = gates(subject, census(()), observer, GateLimits(), datetime(2026, 11, 23, tzinfo=UTC))
     assert list(first_cells(section(PAGE, "## Gates"))) == [gate.name for gate in answers]
 
 

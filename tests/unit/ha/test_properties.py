@@ -15,7 +15,7 @@ from hypercobalt.ha.incidents.cases import (
     MOST_DISKS,
     MOST_EVIDENCE,
     MOST_TIMES,
-    Instance,
+    InstanceRecord,
     State,
     Step,
 )
@@ -83,7 +83,7 @@ class World:
     """
 
     now: datetime = NOON
-    known: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    known: dict[str, InstanceRecord] = field(default_factory=dict[str, InstanceRecord])
     names: defaultdict[tuple[str, str], set[str]] = field(
         default_factory=lambda: defaultdict[tuple[str, str], set[str]](set)
     )
@@ -92,7 +92,7 @@ class World:
         self.now += timedelta(seconds=one.wait)
         who = HOST if one.kind is Kind.MEMORY_FAILURE else uuid(one.number)
         for _ in range(one.copies):
-            before = self.known.get(who) or Instance(uuid=who)
+            before = self.known.get(who) or InstanceRecord(uuid=who)
             signal = Signal(
                 kind=one.kind,
                 instance=who,

@@ -42,7 +42,7 @@ class HostState:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class UnwellHosts:
     """The hosts of a fleet or a domain that are unwell.
 
     Args:
@@ -80,8 +80,8 @@ class Census:
     free_mib: int
     since: tuple[datetime, ...]
     recovering: Mapping[str, int]
-    domains: Mapping[str, Lost] = field(default_factory=dict[str, Lost])
-    lost: Lost = field(default_factory=Lost)
+    domains: Mapping[str, UnwellHosts] = field(default_factory=dict[str, UnwellHosts])
+    lost: UnwellHosts = field(default_factory=UnwellHosts)
 
     def with_recovering(self, recovering: Mapping[str, int]) -> Census:
         """Return the census with other hosts in recovery."""
@@ -124,6 +124,8 @@ def census(hosts: Iterable[HostState]) -> Census:
     )
 
 
-def _lost(size: int, unwell: Iterable[HostState]) -> Lost:
+def _lost(size: int, unwell: Iterable[HostState]) -> UnwellHosts:
     hosts = tuple(unwell)
-    return Lost(size, tuple(host.name for host in hosts), sum(host.evacuated for host in hosts))
+    return UnwellHosts(
+        size, tuple(host.name for host in hosts), sum(host.evacuated for host in hosts)
+    )

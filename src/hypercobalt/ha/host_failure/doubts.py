@@ -16,7 +16,7 @@ from typing import Final
 from hypercobalt.api.fencing import Fencing, FencingMethod, proven_boots
 
 
-class Power(Enum):
+class PowerReport(Enum):
     """Report of the fence device of a host that counts as dead, or is asserted to be dead.
 
     It reports the power; for a host that was cut off from its storage, the access to the storage.
@@ -30,7 +30,7 @@ class Power(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class LatestReports:
     """The last reports of a host.
 
     Args:
@@ -44,7 +44,7 @@ class Latest:
 
     node_boot: str = ""
     lease: str | None = None
-    power: Power = Power.OFF
+    power: PowerReport = PowerReport.OFF
     agent: bool = True
     in_use: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ def refusal(text: str) -> str:
     return lock[0] if lock is not None else text[-_LONGEST:]
 
 
-def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
+def doubts(proof: Fencing, latest: LatestReports) -> tuple[str, ...]:
     """Return what shows that the host has lived after it was proven dead; () for nothing.
 
     Args:
@@ -131,7 +131,7 @@ def doubts(proof: Fencing, latest: Latest) -> tuple[str, ...]:
     if known and latest.lease and latest.lease != proof.leaseRenewedAt:
         against.append(f"the node agent renewed its Lease at {latest.lease}")
     against.extend(latest.in_use)
-    if latest.power is Power.ON:
+    if latest.power is PowerReport.ON:
         storage = proof.method == FencingMethod.STORAGE
         what = "that it reaches its storage again" if storage else "its power as on"
         against.append(f"{proof.device or 'its fence device'} reports {what}")

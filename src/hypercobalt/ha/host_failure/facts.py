@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
-from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport
 from hypercobalt.ha.host_failure.guard import Gate, is_open
 from hypercobalt.ha.host_failure.node_failure import Dead, HostVerdict, RebootGrace, Suspected
 
@@ -67,7 +67,7 @@ class HostFacts:
 
     hypervisor: Hypervisor
     verdict: HostVerdict
-    latest: Latest
+    latest: LatestReports
     gates: tuple[Gate, ...]
     fence: FenceSetup
     stopped: str
@@ -115,7 +115,7 @@ class HostFacts:
     @property
     def is_unconfirmed(self) -> bool:
         """Whether the device that has proven the host dead no longer reports its power."""
-        return is_fenced(self.hypervisor) and self.latest.power is Power.UNKNOWN
+        return is_fenced(self.hypervisor) and self.latest.power is PowerReport.UNKNOWN
 
 
 def healthy_since(hypervisor: Hypervisor) -> datetime | None:

@@ -40,7 +40,7 @@ from hypercobalt.ha.host_failure.fencing_record import (
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class AttemptPace:
     """Times between attempts.
 
     Args:
@@ -87,7 +87,7 @@ class WaitUntil:
 FencingStep = Nothing | Record | Fence | WaitUntil
 
 
-def next_step(stored: Fencing | None, facts: HostFacts, pace: Pace) -> FencingStep:
+def next_step(stored: Fencing | None, facts: HostFacts, pace: AttemptPace) -> FencingStep:
     """Return the next step.
 
     Args:
@@ -168,7 +168,7 @@ def _method(base: Fencing, facts: HostFacts) -> FencingMethod | None:
     return FencingMethod.BMC if facts.fence.power.devices else None
 
 
-def _earliest(base: Fencing, facts: HostFacts, pace: Pace) -> datetime | None:
+def _earliest(base: Fencing, facts: HostFacts, pace: AttemptPace) -> datetime | None:
     """Return the time before which no attempt may be recorded; None for no such time."""
     moments = [
         None if _turns_to_storage(base, facts) else _pause_end(base, facts, pace),
@@ -234,7 +234,7 @@ def _attempt(base: Fencing, method: FencingMethod, facts: HostFacts) -> Fencing:
     )
 
 
-def _pause_end(failed: Fencing, facts: HostFacts, pace: Pace) -> datetime | None:
+def _pause_end(failed: Fencing, facts: HostFacts, pace: AttemptPace) -> datetime | None:
     if failed.deadline is None or failed.phase != FencingPhase.FAILED or not failed.attempts:
         return None
     if failed.refused:

@@ -23,7 +23,7 @@ _LONGEST = 500  # characters of one
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeviceAnswer:
     """Answer of the device.
 
     Args:
@@ -112,7 +112,7 @@ def _no_later(at: datetime | None, bound: datetime) -> datetime | None:
     return None if at is None else min(at, bound)
 
 
-def answered(stored: Fencing, answer: Answer, now: datetime) -> Fencing:
+def answered(stored: Fencing, answer: DeviceAnswer, now: datetime) -> Fencing:
     """Return the record after the answer of a device: with a proof, or as a failed attempt.
 
     The deadline stays if an order was given: a device may switch off later than it answers.

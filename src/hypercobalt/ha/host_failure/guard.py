@@ -22,14 +22,14 @@ from datetime import datetime, timedelta
 from enum import IntEnum, auto
 from typing import Final
 
-from hypercobalt.ha.host_failure.census import Census, Lost
+from hypercobalt.ha.host_failure.census import Census, UnwellHosts
 
 CEILING: Final = 49
 """Percent of a fleet or domain: above it, the observer is wrong or a person is needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GateLimits:
     """Limits of the gates.
 
     Args:
@@ -76,7 +76,7 @@ class ObserverState:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class GatedHost:
     """The host that an action would be taken on.
 
     Args:
@@ -109,7 +109,7 @@ class Closure(IntEnum):
 
     OPEN = auto()
     BY_ONE = auto()
-    """It would be open if any single one of the hosts were well."""
+    """The gate would be open if any single one of the hosts were well."""
     BY_MANY = auto()
     """No single host could open it, and none has closed it."""
 
@@ -136,7 +136,7 @@ class Gate:
 
 
 def gates(
-    subject: Subject, fleet: Census, observer: ObserverState, limits: Limits, now: datetime
+    subject: GatedHost, fleet: Census, observer: ObserverState, limits: GateLimits, now: datetime
 ) -> tuple[Gate, ...]:
     """Return every gate's answer for one host."""
     storm = (
@@ -160,7 +160,7 @@ def gates(
 
 
 def closures(
-    subject: Subject, fleet: Census, limits: Limits, now: datetime
+    subject: GatedHost, fleet: Census, limits: GateLimits, now: datetime
 ) -> Mapping[str, Closure]:
     """Return how the gates about many hosts are closed: of the fleet, and of the host's domains."""
     # Every host that reports opens the gate about everyone.
@@ -169,11 +169,11 @@ def closures(
     cliff = _closure(_is_cliff(most, fleet, limits), _is_cliff(most - 1, fleet, limits))
     found = {FLEET: max(everyone, cliff, _lost(fleet.lost, limits))}
     for name in subject.domains:
-        found[name] = _lost(fleet.domains.get(name, Lost()), limits)
+        found[name] = _lost(fleet.domains.get(name, UnwellHosts()), limits)
     return found
 
 
-def _lost(lost: Lost, limits: Limits) -> Closure:
+def _lost(lost: UnwellHosts, limits: GateLimits) -> Closure:
     beyond = len(lost.names) - _most(lost, limits)
     return _closure(beyond > 0, beyond > 1)
 
@@ -201,12 +201,12 @@ def summary(answers: Iterable[Gate]) -> str:
     )
 
 
-def allowed(size: int, limits: Limits) -> int:
+def allowed(size: int, limits: GateLimits) -> int:
     """Return how many hosts of a given number may be unwell."""
     return max(1, size * min(limits.max_unhealthy, CEILING) // 100)
 
 
-def _observer(observer: ObserverState, limits: Limits) -> Gate:
+def _observer(observer: ObserverState, limits: GateLimits) -> Gate:
     if not observer.leads:
         return Gate("Observer", False, "this operator does not hold its lease")
     for kind, age in observer.contact.items():
@@ -233,15 +233,15 @@ def _everyone(fleet: Census) -> Gate:
     return Gate("NotEveryone", fleet.stale < fleet.total, text, storm=True)
 
 
-def _max_unhealthy(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+def _max_unhealthy(subject: GatedHost, fleet: Census, limits: GateLimits) -> Gate:
     passed, text = _few_are_lost(fleet.lost, "", subject, limits)
     return Gate("MaxUnhealthy", passed, text, storm=True)
 
 
-def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+def _domains(subject: GatedHost, fleet: Census, limits: GateLimits) -> Gate:
     texts: list[str] = []
     for name in subject.domains:
-        lost = fleet.domains.get(name, Lost())
+        lost = fleet.domains.get(name, UnwellHosts())
         passed, text = _few_are_lost(lost, f" of {name}", subject, limits)
         if not passed:
             return Gate("FailureDomain", False, text, storm=True)
@@ -251,13 +251,15 @@ def _domains(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     )
 
 
-def _most(lost: Lost, limits: Limits) -> int:
+def _most(lost: UnwellHosts, limits: GateLimits) -> int:
     """Return how many hosts may be unwell, with those that are evacuated."""
     most = allowed(lost.size, limits)
     return max(most, min(most + 1, lost.size * CEILING // 100)) if lost.evacuated else most
 
 
-def _few_are_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tuple[bool, str]:
+def _few_are_lost(
+    lost: UnwellHosts, of: str, subject: GatedHost, limits: GateLimits
+) -> tuple[bool, str]:
     """Return whether so many hosts may be unwell, and the numbers; if not, also the names."""
     text = f"{lost}{of} are unhealthy, {_most(lost, limits)} are allowed"
     if lost.evacuated:
@@ -268,14 +270,14 @@ def _few_are_lost(lost: Lost, of: str, subject: Subject, limits: Limits) -> tupl
     return False, f"{text}: {lost.named}, bring them back or set the annotation {way}"
 
 
-def _opened(gate: Gate, subject: Subject, *, unless: bool = False) -> Gate:
+def _opened(gate: Gate, subject: GatedHost, *, unless: bool = False) -> Gate:
     """Return the gate, opened if a person has opened it."""
     if gate.passed or not subject.opened or unless:
         return gate
     return replace(gate, passed=True, text=f"{gate.text}, opened by the annotation {OPEN_GATES}")
 
 
-def _most_at_once(fleet: Census, limits: Limits, now: datetime) -> int:
+def _most_at_once(fleet: Census, limits: GateLimits, now: datetime) -> int:
     """Return how many hosts were lost within one interval, at most."""
     recent = fleet.since[bisect_left(fleet.since, now - limits.hold) :]
     most, first = 0, 0
@@ -286,11 +288,11 @@ def _most_at_once(fleet: Census, limits: Limits, now: datetime) -> int:
     return most
 
 
-def _is_cliff(number: int, fleet: Census, limits: Limits) -> bool:
+def _is_cliff(number: int, fleet: Census, limits: GateLimits) -> bool:
     return number >= limits.cliff_hosts and 100 * number >= limits.cliff * fleet.total
 
 
-def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
+def _cliff(fleet: Census, limits: GateLimits, now: datetime) -> Gate:
     most = _most_at_once(fleet, limits, now)
     text = (
         f"{most} of {fleet.total} hosts were lost within {_s(limits.interval)}, "
@@ -299,7 +301,7 @@ def _cliff(fleet: Census, limits: Limits, now: datetime) -> Gate:
     return Gate("Cliff", not _is_cliff(most, fleet, limits), text, storm=True)
 
 
-def _cool_down(subject: Subject, observer: ObserverState, now: datetime, *, closed: bool) -> Gate:
+def _cool_down(subject: GatedHost, observer: ObserverState, now: datetime, *, closed: bool) -> Gate:
     if closed:
         return Gate("CoolDown", False, "a gate about many hosts is closed")
     about = (FLEET, *subject.domains)
@@ -310,7 +312,7 @@ def _cool_down(subject: Subject, observer: ObserverState, now: datetime, *, clos
     return Gate("CoolDown", now >= over, text)
 
 
-def _in_flight(subject: Subject, fleet: Census, limits: Limits) -> Gate:
+def _in_flight(subject: GatedHost, fleet: Census, limits: GateLimits) -> Gate:
     others = {name: count for name, count in fleet.recovering.items() if name != subject.name}
     instances = sum(others.values()) + subject.instances
     text = (
@@ -322,7 +324,7 @@ def _in_flight(subject: Subject, fleet: Census, limits: Limits) -> Gate:
     return Gate("InFlight", few and (alone or instances <= limits.instances), text)
 
 
-def _capacity(subject: Subject, fleet: Census) -> Gate:
+def _capacity(subject: GatedHost, fleet: Census) -> Gate:
     mean = subject.memory_mib // subject.instances if subject.instances else 0
     text = (
         f"{fleet.free_mib} MiB are free on healthy hosts for {subject.memory_mib} MiB "

@@ -26,12 +26,12 @@ from enum import Enum, auto
 from typing import Final
 
 
-class Agent(Enum):
+class AgentLiveness(Enum):
     """State of the node agent, by its Lease."""
 
     ALIVE = auto()
     RELEASED = auto()
-    """It stopped in good order: the host is shutting down, or its agent is updated."""
+    """The agent stopped in good order: the host is shutting down, or its agent is updated."""
     SILENT = auto()
     UNKNOWN = auto()
     """The observer has not watched for long enough."""
@@ -142,7 +142,7 @@ class Signs:
     ready: str
     node_boot: str
     boot: str
-    agent: Agent
+    agent: AgentLiveness
     compute: bool | None
     silence: timedelta = timedelta(0)
     loops: bool = False
@@ -241,7 +241,9 @@ def judge(signs: Signs, waits: Waits, now: datetime) -> HostVerdict:
     if signs.fenced and (life := _life_of_fenced(signs)):
         return Contradicted(life)
     if signs.ready in {"True", ""}:
-        back = signs.fenced and signs.agent is Agent.ALIVE and signs.boot not in signs.fenced
+        back = (
+            signs.fenced and signs.agent is AgentLiveness.ALIVE and signs.boot not in signs.fenced
+        )
         return Returned(signs.boot) if back else Well()
     since = min(signs.unhealthy_since or now, now)  # of a clock that has gone back: from now on
     if life := _life(signs, waits, now):
@@ -258,7 +260,7 @@ def _life_of_fenced(signs: Signs) -> tuple[str, ...]:
     evidence: list[str] = []
     if signs.ready == "True" and signs.node_boot in signs.fenced:
         evidence.append(f"the kubelet of boot {signs.node_boot} reports Ready")
-    renewed = signs.agent is Agent.ALIVE and signs.boot in signs.fenced
+    renewed = signs.agent is AgentLiveness.ALIVE and signs.boot in signs.fenced
     if renewed and signs.node_boot in {"", *signs.fenced}:
         evidence.append(f"the node agent of boot {signs.boot} renews its Lease")
     return tuple(evidence)
@@ -269,7 +271,7 @@ def _life(signs: Signs, waits: Waits, now: datetime) -> tuple[str, ...]:
     evidence: list[str] = []
     if signs.ready == "False":
         evidence.append("the kubelet reports Ready False")
-    if signs.agent is Agent.ALIVE:
+    if signs.agent is AgentLiveness.ALIVE:
         evidence.append("the node agent renews its Lease")
     if signs.compute:
         evidence.append(_COMPUTE)
@@ -289,7 +291,7 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
     question = signs.question
     if question is None:
         return Suspected(evidence, probe=True)
-    if signs.agent is Agent.UNKNOWN or signs.compute is None:
+    if signs.agent is AgentLiveness.UNKNOWN or signs.compute is None:
         return Suspected(evidence)
     dead = since if signs.loops else since + waits.dead
     asked = now if _is_over(question, waits, now) else question.sent + waits.peers
@@ -306,9 +308,9 @@ def _silent(signs: Signs, waits: Waits, since: datetime, now: datetime) -> HostV
 
 def _silence(signs: Signs) -> tuple[str, ...]:
     agent = {
-        Agent.RELEASED: "the node agent has released its Lease",
-        Agent.SILENT: "the node agent does not renew its Lease",
-        Agent.UNKNOWN: "the node agent's Lease was not watched for long enough",
+        AgentLiveness.RELEASED: "the node agent has released its Lease",
+        AgentLiveness.SILENT: "the node agent does not renew its Lease",
+        AgentLiveness.UNKNOWN: "the node agent's Lease was not watched for long enough",
     }
     compute = {
         None: "the compute service could not be read",

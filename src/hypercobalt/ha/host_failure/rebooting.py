@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing
 from hypercobalt.ha.host_failure.facts import HostFacts
-from hypercobalt.ha.host_failure.fencing import Pace, Record, WaitUntil
+from hypercobalt.ha.host_failure.fencing import AttemptPace, Record, WaitUntil
 from hypercobalt.ha.host_failure.fencing_record import A_SECOND, with_evidence
 
 _MARK = "reboot: "
@@ -35,7 +35,7 @@ class Reboot:
 RebootStep = Record | Reboot | WaitUntil
 
 
-def next_step(stored: Fencing, facts: HostFacts, pace: Pace) -> RebootStep:
+def next_step(stored: Fencing, facts: HostFacts, pace: AttemptPace) -> RebootStep:
     """Return the next step for a host that lives and is empty.
 
     Args:

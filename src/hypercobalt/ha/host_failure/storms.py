@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from hypercobalt.ha.host_failure.guard import FLEET, Closure, Limits
+from hypercobalt.ha.host_failure.guard import FLEET, Closure, GateLimits
 
 LOOKS: Final = timedelta(minutes=1)
 """Longest time between two looks that count as one closing: hosts that are unwell are looked at
@@ -46,13 +46,13 @@ Storms = Mapping[str, Storm]
 """Storms of failure domains, and of the fleet as `FLEET`."""
 
 
-def inherited(limits: Limits, now: datetime) -> Storms:
+def inherited(limits: GateLimits, now: datetime) -> Storms:
     """Return the storm of a leader whose predecessor may have found a gate closed."""
     return {FLEET: Storm(now, now, now + limits.cool_down, shut=False)}
 
 
 def followed(
-    storms: Storms, closures: Mapping[str, Closure], limits: Limits, now: datetime
+    storms: Storms, closures: Mapping[str, Closure], limits: GateLimits, now: datetime
 ) -> Storms:
     """Return the storms after a look at some gates, without those that are over.
 
@@ -77,7 +77,7 @@ def followed(
     }
 
 
-def _closed(storm: Storm | None, closure: Closure, limits: Limits, now: datetime) -> Storm:
+def _closed(storm: Storm | None, closure: Closure, limits: GateLimits, now: datetime) -> Storm:
     goes_on = storm is not None and storm.shut and now - storm.seen <= LOOKS
     began = min(storm.began, now) if storm is not None and goes_on else now
     pause = limits.cool_down

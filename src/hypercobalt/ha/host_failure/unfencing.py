@@ -86,7 +86,9 @@ def _unclean(stored: Fencing, facts: HostFacts) -> str:
         return f"its boot {facts.boot} was fenced; reboot the host"
     if facts.is_booted_since:
         return f"the node agent has not reported boot {facts.latest.node_boot} yet"
-    if running := [guest.name for guest in facts.hypervisor.status.instances if guest.active]:
+    # Launcher pods are started on no other host, so none of them runs elsewhere.
+    instances = [one for one in facts.hypervisor.status.instances if one.namespace is None]
+    if running := [guest.name for guest in instances if guest.active]:
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
         return f"instances run there: {', '.join(running[:_NAMED])}{more}"
     return ""

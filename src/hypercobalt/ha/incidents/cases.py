@@ -130,14 +130,14 @@ class DiskErrors(Struct, frozen=True):
     suspect: datetime | None = None
 
 
-class Made(Struct, frozen=True):
+class MadeEviction(Struct, frozen=True):
     """An Eviction that was made, and when."""
 
     name: str
     at: datetime
 
 
-class Instance(Struct, frozen=True):
+class InstanceRecord(Struct, frozen=True):
     """Record of one instance; with `HOST` as UUID, of the host.
 
     Args:
@@ -174,7 +174,7 @@ class Instance(Struct, frozen=True):
     memory_warnings: tuple[datetime, ...] = ()
     recoveries: tuple[datetime, ...] = ()
     incidents: tuple[datetime, ...] = ()
-    evictions: tuple[Made, ...] = ()
+    evictions: tuple[MadeEviction, ...] = ()
     disks: tuple[DiskErrors, ...] = ()
     cases: tuple[Case, ...] = ()
 
@@ -187,16 +187,16 @@ class Instance(Struct, frozen=True):
         """Return the open case of one of these types."""
         return next((case for case in self.cases if case.type in types), None)
 
-    def with_case(self, case: Case) -> Instance:
+    def with_case(self, case: Case) -> InstanceRecord:
         """Return the instance with a case added, or replaced by its newer form."""
         others = tuple(other for other in self.cases if other.id != case.id)
         return replace(self, cases=(*others, case))
 
-    def without_case(self, case_id: str) -> Instance:
+    def without_case(self, case_id: str) -> InstanceRecord:
         """Return the instance without the case of that name."""
         return replace(self, cases=tuple(case for case in self.cases if case.id != case_id))
 
-    def without(self, *types: IncidentType) -> Instance:
+    def without(self, *types: IncidentType) -> InstanceRecord:
         """Return the instance without the cases of these types."""
         left = tuple(case for case in self.cases if case.type not in types)
         return replace(self, cases=left)
@@ -235,7 +235,7 @@ def with_time(times: tuple[datetime, ...], now: datetime) -> tuple[datetime, ...
     return (*times, now)[-MOST_TIMES:]
 
 
-def incident_of(instance: Instance, case: Case) -> Incident:
+def incident_of(instance: InstanceRecord, case: Case) -> Incident:
     """Return the case in the form that the status has."""
     return Incident(
         id=case.id,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hypercobalt.ha.incidents.cases import Instance, State
+from hypercobalt.ha.incidents.cases import InstanceRecord, State
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.ends import ENDS
 from hypercobalt.ha.incidents.signals import (
@@ -33,7 +33,7 @@ from hypercobalt.ha.incidents.verdict import (
 _UNMONITORED: Final = Verdict(nature=Nature.REPORT, rule="not monitored, by the configuration")
 
 
-def classify(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def classify(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     """Judge a signal by the record of the instance before it.
 
     Args:

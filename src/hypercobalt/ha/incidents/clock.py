@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance
+from hypercobalt.ha.incidents.cases import Case, DiskErrors, InstanceRecord
 
 
-def set_back(instance: Instance, by: timedelta, now: datetime) -> Instance:
+def set_back(instance: InstanceRecord, by: timedelta, now: datetime) -> InstanceRecord:
     """Return the instance after the clock was set back; steps that were due later keep their delay.
 
     Args:
@@ -25,7 +25,7 @@ def set_back(instance: Instance, by: timedelta, now: datetime) -> Instance:
     return _until_now(replace(instance, cases=cases), now)
 
 
-def by_this_clock(instance: Instance, now: datetime) -> Instance:
+def by_this_clock(instance: InstanceRecord, now: datetime) -> InstanceRecord:
     """Correct the record of an earlier process, whose clock may have been ahead of the present one.
 
     Since then the host may have booted with another time.
@@ -38,7 +38,7 @@ def by_this_clock(instance: Instance, now: datetime) -> Instance:
     return _until_now(replace(instance, cases=cases), now)
 
 
-def _until_now(instance: Instance, now: datetime) -> Instance:
+def _until_now(instance: InstanceRecord, now: datetime) -> InstanceRecord:
     def past(times: tuple[datetime, ...]) -> tuple[datetime, ...]:
         return tuple(min(time, now) for time in times)
 

@@ -47,7 +47,7 @@ class Document(
     """Base of the configuration's parts."""
 
 
-class Event(Document, frozen=True):
+class EventConfig(Document, frozen=True):
     """Settings for the events of one type.
 
     Args:
@@ -88,7 +88,7 @@ class ManyCrashes(Document, frozen=True):
     within: Span = Span(seconds=60)
 
 
-class Limits(Document, frozen=True):
+class RecoveryLimits(Document, frozen=True):
     """Upper limits of what is done.
 
     Args:
@@ -163,16 +163,16 @@ class HaConfig(Document, frozen=True):
 
     dry_run: bool = False
     restart_on_guest_shutdown: bool = False
-    events: dict[EventType, Event] = {}
-    limits: Limits = Limits()
+    events: dict[EventType, EventConfig] = {}
+    limits: RecoveryLimits = RecoveryLimits()
     thresholds: Thresholds = Thresholds()
 
-    def event(self, type_: EventType) -> Event:
+    def event(self, type_: EventType) -> EventConfig:
         """Return the settings for the events of a type."""
         return self.events.get(type_, _DEFAULT_EVENT)
 
 
-_DEFAULT_EVENT: Final = Event()
+_DEFAULT_EVENT: Final = EventConfig()
 
 
 def parse(data: Mapping[str, str], binary: Collection[str] = ()) -> HaConfig:

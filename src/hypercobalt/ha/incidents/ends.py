@@ -10,7 +10,7 @@ from typing import Final
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import CRASHES, Instance, State, Step, recent
+from hypercobalt.ha.incidents.cases import CRASHES, InstanceRecord, State, Step, recent
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import (
     Kind,
@@ -29,12 +29,12 @@ from hypercobalt.ha.incidents.verdict import (
 )
 
 
-def _stopped_planned(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _stopped_planned(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, instance, config
     return planned("migrated away, saved, or stopped by a snapshot")
 
 
-def _stopped_shutdown(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _stopped_shutdown(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if _fired_lately(signal, instance):
         return _crash(signal, instance, config, rule="stopped by its watchdog")
     if instance.shutdown == "host":
@@ -49,14 +49,14 @@ def _stopped_shutdown(signal: Signal, instance: Instance, config: HaConfig) -> V
     return planned("shut down by its guest")
 
 
-def _stopped_destroyed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _stopped_destroyed(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, config
     if _is_worked_at(instance):
         return planned("its Eviction restarts or moves it")
     return out_of_band("destroyed by a client of libvirt: Nova, or a person on the host")
 
 
-def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _found_off(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, config
     if instance.active and not _is_worked_at(instance):
         # It may have crashed: shown until it is started, or a person has seen it.
@@ -69,7 +69,7 @@ def _found_off(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     return planned("found off, and libvirt has no reason for it")
 
 
-def _is_suspended(instance: Instance) -> bool:
+def _is_suspended(instance: InstanceRecord) -> bool:
     """Whether a client, rather than an error, has paused it: its owner does not want it to run.
 
     An instance that a panic has paused does not count.
@@ -80,7 +80,7 @@ def _is_suspended(instance: Instance) -> bool:
     return case.severity != Severity.CRITICAL
 
 
-def _is_worked_at(instance: Instance) -> bool:
+def _is_worked_at(instance: InstanceRecord) -> bool:
     """Whether an Eviction is restarting or moving the instance."""
     return any(case.step is Step.FOLLOW for case in instance.cases)
 
@@ -91,14 +91,14 @@ _WITH_HOST: Final = {
 }
 
 
-def _ended_with_host(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _ended_with_host(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if _is_suspended(instance):
         return out_of_band("paused by a client until its host went down: it stays off")
     crash = _crash(signal, instance, config, rule=_WITH_HOST[signal.kind])
     return replace(crash, type=IncidentType.ENDED_BY_BOOT)
 
 
-def _runs_after_boot(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _runs_after_boot(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, instance, config
     return Verdict(
         nature=Nature.REPORT,
@@ -111,13 +111,13 @@ def _runs_after_boot(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     )
 
 
-def _failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _failed(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if instance.state is State.UNKNOWN:  # defined here, off in the last listing
         return Verdict(nature=Nature.REPORT, rule="there is no record that it ran here")
     return _crashed(signal, instance, config)
 
 
-def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _crashed(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if _is_suspended(instance):
         # The memory is lost, and its owner has to learn that; a start would be against the owner's
         # will.
@@ -133,12 +133,12 @@ def _crashed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _panicked(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _panicked(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     verdict = _crash(signal, instance, config, rule="its guest's kernel panicked")
     return replace(verdict, after=PANIC_SETTLE)
 
 
-def _dumping(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _dumping(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     """Judge a panic whose crash kernel saves the guest's memory.
 
     A restart would cut the dump short; the crash kernel mostly reboots the guest afterwards.
@@ -150,7 +150,7 @@ def _dumping(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -> Verdict:
+def _crash(signal: Signal, instance: InstanceRecord, config: HaConfig, *, rule: str) -> Verdict:
     """Judge an unplanned end; several signals of the same crash count once."""
     again = config.thresholds.crashes
     count = recent(instance.crashes, signal.at, again.within) + (instance.case(*CRASHES) is None)
@@ -172,12 +172,14 @@ def _crash(signal: Signal, instance: Instance, config: HaConfig, *, rule: str) -
     )
 
 
-def _fired_lately(signal: Signal, instance: Instance) -> bool:
+def _fired_lately(signal: Signal, instance: InstanceRecord) -> bool:
     open_case = instance.case(IncidentType.WATCHDOG)
     return open_case is not None and signal.at - open_case.last_seen < SAME_WATCHDOG
 
 
-def fires_again(signal: Signal, instance: Instance, config: HaConfig, *, at_least: int) -> bool:
+def fires_again(
+    signal: Signal, instance: InstanceRecord, config: HaConfig, *, at_least: int
+) -> bool:
     return recent(instance.watchdogs, signal.at, config.thresholds.watchdog_again) >= at_least
 
 

@@ -24,7 +24,7 @@ from hypercobalt.ha.incidents.cases import (
     CRASHES,
     TRIGGERS,
     Case,
-    Instance,
+    InstanceRecord,
     State,
     Step,
     eviction_name,
@@ -52,7 +52,7 @@ FOLLOW: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class AvailableMemory:
     """The host's memory.
 
     Args:
@@ -65,7 +65,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class RecoveryRequest:
     """An Eviction that has to be made.
 
     Args:
@@ -99,12 +99,16 @@ class EscalationPlan:
             Eviction is made each time.
     """
 
-    instances: dict[str, Instance]
-    recoveries: tuple[Recovery, ...]
+    instances: dict[str, InstanceRecord]
+    recoveries: tuple[RecoveryRequest, ...]
 
 
 def plan(
-    instances: Mapping[str, Instance], node: str, config: HaConfig, now: datetime, memory: Memory
+    instances: Mapping[str, InstanceRecord],
+    node: str,
+    config: HaConfig,
+    now: datetime,
+    memory: AvailableMemory,
 ) -> EscalationPlan:
     """Choose the reactions to the cases that are due and have recovery as their next step.
 
@@ -115,7 +119,7 @@ def plan(
         now: time of this pass, UTC.
         memory: of the host, read just now.
     """
-    known = {HOST: Instance(uuid=HOST), **instances}
+    known = {HOST: InstanceRecord(uuid=HOST), **instances}
     fresh = [(uuid, case) for uuid, case in _due(known, now) if not case.eviction]
     fresh = [one for one in fresh if not _given_up(known, *one, config, now)]
     fresh = [(uuid, _tried_again(known, uuid, case)) for uuid, case in fresh]
@@ -137,7 +141,7 @@ def plan(
     return EscalationPlan(known, _recoveries(known, now))
 
 
-def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
+def recovering(instance: InstanceRecord, case_id: str, now: datetime) -> InstanceRecord:
     """Return the instance after the Eviction of a case was made; it is followed and counted.
 
     A start after the host's reboot does not count towards the limits of the instance.
@@ -155,7 +159,9 @@ def recovering(instance: Instance, case_id: str, now: datetime) -> Instance:
     return replace(instance, cases=tuple(cases), recoveries=counted)
 
 
-def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why: str) -> Instance:
+def failed(
+    instance: InstanceRecord, case: Case, config: HaConfig, now: datetime, why: str
+) -> InstanceRecord:
     """Return the instance after the Eviction of a case failed.
 
     An instance that is off gets another one once the cool-down is over, as long as its limits
@@ -177,8 +183,8 @@ def failed(instance: Instance, case: Case, config: HaConfig, now: datetime, why:
 
 
 def postponed(
-    instance: Instance, case_id: str, due: datetime, why: str = "", *, alone: bool = False
-) -> Instance:
+    instance: InstanceRecord, case_id: str, due: datetime, why: str = "", *, alone: bool = False
+) -> InstanceRecord:
     """Return the instance after it was found that something else has to end first.
 
     Args:
@@ -197,7 +203,7 @@ def postponed(
     return replace(instance, cases=cases)
 
 
-def _due(known: Mapping[str, Instance], now: datetime) -> list[tuple[str, Case]]:
+def _due(known: Mapping[str, InstanceRecord], now: datetime) -> list[tuple[str, Case]]:
     return [
         (uuid, case)
         for uuid, instance in known.items()
@@ -207,7 +213,7 @@ def _due(known: Mapping[str, Instance], now: datetime) -> list[tuple[str, Case]]
 
 
 def _given_up(
-    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+    known: dict[str, InstanceRecord], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
     if case.type is IncidentType.ENDED_BY_BOOT:
         return False
@@ -223,7 +229,7 @@ def _given_up(
     return True
 
 
-def _is_paused_by_storage(instance: Instance, case: Case) -> bool:
+def _is_paused_by_storage(instance: InstanceRecord, case: Case) -> bool:
     return case.type is IncidentType.IO_ERROR and instance.state is State.PAUSED
 
 
@@ -234,7 +240,7 @@ def exhausted(case: Case) -> Case:
     )
 
 
-def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
+def _tried_again(known: dict[str, InstanceRecord], uuid: str, case: Case) -> Case:
     """Return the case; one that was given up has recurred, and gets the type in its name back."""
     if case.type is not IncidentType.RECOVERY_EXHAUSTED:
         return case
@@ -245,7 +251,7 @@ def _tried_again(known: dict[str, Instance], uuid: str, case: Case) -> Case:
 
 
 def _storage_is_away(
-    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+    known: dict[str, InstanceRecord], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
     """Whether other instances have errors on the same storage: a move would repair nothing."""
     if case.type is not IncidentType.IO_ERROR:
@@ -268,7 +274,9 @@ def _storage_is_away(
     return True
 
 
-def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: Memory) -> Case:
+def _short_of_memory(
+    known: dict[str, InstanceRecord], uuid: str, case: Case, memory: AvailableMemory
+) -> Case:
     """Return the case of an instance that the OOM killer ended; without room here it moves."""
     if case.type is not IncidentType.CRASH or not memory.kills:
         return case
@@ -284,7 +292,7 @@ def _short_of_memory(known: dict[str, Instance], uuid: str, case: Case, memory: 
     return new
 
 
-def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime) -> str:
+def _many_crashed(known: Mapping[str, InstanceRecord], config: HaConfig, now: datetime) -> str:
     """Return why the crashes of this minute count as the host's; "" when they do not."""
     rule = config.thresholds.many_crashes
     crashed = {uuid for uuid, one in known.items() if recent(one.crashes, now, rule.within)}
@@ -295,7 +303,7 @@ def _many_crashed(known: Mapping[str, Instance], config: HaConfig, now: datetime
 
 
 def _as_one(
-    known: dict[str, Instance],
+    known: dict[str, InstanceRecord],
     crashed: Iterable[tuple[str, Case]],
     why: str,
     node: str,
@@ -319,7 +327,7 @@ def _as_one(
 
 
 def _open_on_host(
-    known: dict[str, Instance],
+    known: dict[str, InstanceRecord],
     type_: IncidentType,
     text: str,
     now: datetime,
@@ -351,7 +359,7 @@ def _open_on_host(
 
 
 def _admitted(
-    known: dict[str, Instance], uuid: str, case: Case, config: HaConfig, now: datetime
+    known: dict[str, InstanceRecord], uuid: str, case: Case, config: HaConfig, now: datetime
 ) -> bool:
     """Whether the case may get an Eviction of its own; without a token it waits."""
     if case.shown:
@@ -365,7 +373,7 @@ def _admitted(
     return admitted
 
 
-def _recoveries(known: Mapping[str, Instance], now: datetime) -> tuple[Recovery, ...]:
+def _recoveries(known: Mapping[str, InstanceRecord], now: datetime) -> tuple[RecoveryRequest, ...]:
     """Return one recovery for each Eviction's name, the oldest incident first."""
     groups: dict[str, list[tuple[str, Case]]] = {}
     for uuid, case in sorted(_due(known, now), key=lambda one: one[1].first_seen):
@@ -374,11 +382,13 @@ def _recoveries(known: Mapping[str, Instance], now: datetime) -> tuple[Recovery,
     return tuple(_recovery(known, name, cases) for name, cases in groups.items())
 
 
-def _recovery(known: Mapping[str, Instance], name: str, cases: list[tuple[str, Case]]) -> Recovery:
+def _recovery(
+    known: Mapping[str, InstanceRecord], name: str, cases: list[tuple[str, Case]]
+) -> RecoveryRequest:
     first_uuid, first = cases[0]
     who = known[first_uuid].name or first_uuid or "the host"
     more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
-    return Recovery(
+    return RecoveryRequest(
         name=name,
         incident=first.id,
         since=first.first_seen,

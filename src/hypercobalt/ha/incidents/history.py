@@ -18,7 +18,7 @@ from hypercobalt.ha.incidents.cases import (
     MOST_DISKS,
     Case,
     DiskErrors,
-    Instance,
+    InstanceRecord,
     State,
     Step,
     is_dump,
@@ -66,7 +66,9 @@ _OVER_WHEN_CRASHED: Final = (
 _GRAVITY: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
-def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfig) -> Instance:
+def record(
+    instance: InstanceRecord, signal: Signal, verdict: Verdict, config: HaConfig
+) -> InstanceRecord:
     """Record a signal and its verdict.
 
     Args:
@@ -81,7 +83,7 @@ def record(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfi
     return after.with_case(_case(after, signal, verdict, verdict.type, config))
 
 
-def _follow(instance: Instance, signal: Signal) -> Instance:
+def _follow(instance: InstanceRecord, signal: Signal) -> InstanceRecord:
     """Return the present state of the instance."""
     changes: dict[str, object] = {}
     if state := _STATES.get(signal.kind):
@@ -108,7 +110,7 @@ def _follow(instance: Instance, signal: Signal) -> Instance:
     return replace(instance, **changes)
 
 
-def _is_new_start(instance: Instance, signal: Signal) -> bool:
+def _is_new_start(instance: InstanceRecord, signal: Signal) -> bool:
     """Whether a new start begins; at boot RESUMED comes before STARTED, with the same number."""
     if not instance.start:
         return True
@@ -117,7 +119,9 @@ def _is_new_start(instance: Instance, signal: Signal) -> bool:
     return signal.kind is not Kind.RESUMED and not instance.active
 
 
-def _count(instance: Instance, signal: Signal, verdict: Verdict, config: HaConfig) -> Instance:
+def _count(
+    instance: InstanceRecord, signal: Signal, verdict: Verdict, config: HaConfig
+) -> InstanceRecord:
     """Count the signal at this time."""
     now = signal.at
     match signal.kind:
@@ -143,7 +147,7 @@ def _apart(times: tuple[datetime, ...], now: datetime) -> bool:
     return not times or now - times[-1] >= COALESCE
 
 
-def _count_disk(instance: Instance, signal: Signal, config: HaConfig) -> Instance:
+def _count_disk(instance: InstanceRecord, signal: Signal, config: HaConfig) -> InstanceRecord:
     often, now = config.thresholds.io_errors, signal.at
     old = next((disk for disk in instance.disks if disk.path == signal.about), None)
     if old is None:
@@ -158,7 +162,7 @@ def _count_disk(instance: Instance, signal: Signal, config: HaConfig) -> Instanc
     return replace(instance, disks=(*others, disk)[-MOST_DISKS:])
 
 
-def _close(instance: Instance, signal: Signal, verdict: Verdict) -> Instance:
+def _close(instance: InstanceRecord, signal: Signal, verdict: Verdict) -> InstanceRecord:
     """Return the instance without the cases that the signal ends."""
     kind = signal.kind
     if kind in STARTS:
@@ -198,7 +202,11 @@ def _paused_it(case: Case) -> bool:
 
 
 def _case(
-    instance: Instance, signal: Signal, verdict: Verdict, type_: IncidentType, config: HaConfig
+    instance: InstanceRecord,
+    signal: Signal,
+    verdict: Verdict,
+    type_: IncidentType,
+    config: HaConfig,
 ) -> Case:
     key = key_of(instance.uuid, instance.start, type_)
     due = signal.at + verdict.after
@@ -247,11 +255,11 @@ def _merge(old: Case, new: Case) -> Case:
     return replace(again, step=new.step, due=new.due, mode=new.mode, reaction=new.reaction)
 
 
-def _resumed_lately(instance: Instance, now: datetime) -> bool:
+def _resumed_lately(instance: InstanceRecord, now: datetime) -> bool:
     return instance.resumed_at is not None and now - instance.resumed_at <= RAN_WELL
 
 
-def earliest(instance: Instance, now: datetime, config: HaConfig) -> datetime:
+def earliest(instance: InstanceRecord, now: datetime, config: HaConfig) -> datetime:
     """Return the earliest start of the next recovery, according to those of the last hour."""
     count = recent(instance.recoveries, now, _HOUR)
     if not count:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.incident import IncidentType, Reaction
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, reaction_of
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step, reaction_of
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import earliest
 from hypercobalt.ha.incidents.restraint import Restraint
@@ -33,12 +33,14 @@ _MAY_BE_OVER: Final = (IncidentType.WATCHDOG, IncidentType.REBOOT_FAILED)
 """Types of incidents with a running instance, where libvirt does not show if its guest works."""
 
 
-def reported(instance: Instance, case_id: str, why: str) -> Instance:
+def reported(instance: InstanceRecord, case_id: str, why: str) -> InstanceRecord:
     """Return the instance with a case that is only reported."""
     return _changed(instance, case_id, Reaction.REPORT, why)
 
 
-def held(instance: Instance, case_id: str, restraint: Restraint, now: datetime) -> Instance:
+def held(
+    instance: InstanceRecord, case_id: str, restraint: Restraint, now: datetime
+) -> InstanceRecord:
     """Return the instance with a case that waits for a restraint's end, or is only reported."""
     why = f"held back: {restraint.why}"
     if instance.uuid == HOST:
@@ -50,7 +52,7 @@ def held(instance: Instance, case_id: str, restraint: Restraint, now: datetime) 
     return waiting(instance, case_id, f"{why}; recovered once that is over, if still needed", now)
 
 
-def waiting(instance: Instance, case_id: str, why: str, now: datetime) -> Instance:
+def waiting(instance: InstanceRecord, case_id: str, why: str, now: datetime) -> InstanceRecord:
     """Return the instance with a case that waits for something that ends.
 
     A case of the host itself, its memory, does not wait: the memory may be replaced by then.
@@ -61,7 +63,7 @@ def waiting(instance: Instance, case_id: str, why: str, now: datetime) -> Instan
     return _changed(instance, case_id, Reaction.WAIT, why, step=Step.HELD, due=due)
 
 
-def withdrawn(host: Instance, eviction: str, why: str) -> Instance:
+def withdrawn(host: InstanceRecord, eviction: str, why: str) -> InstanceRecord:
     """Return the host's record after an Eviction for many of its instances was not created."""
     cases = tuple(
         replace(case, eviction="", reaction=Reaction.WAIT).with_evidence(why)
@@ -73,8 +75,8 @@ def withdrawn(host: Instance, eviction: str, why: str) -> Instance:
 
 
 def released(
-    instance: Instance, case: Case, state: State, config: HaConfig, now: datetime
-) -> Instance:
+    instance: InstanceRecord, case: Case, state: State, config: HaConfig, now: datetime
+) -> InstanceRecord:
     """Return the instance with a case that is no longer held back, and its next step.
 
     Args:
@@ -104,14 +106,14 @@ def released(
 
 
 def _changed(
-    instance: Instance,
+    instance: InstanceRecord,
     case_id: str,
     reaction: Reaction,
     why: str,
     *,
     step: Step = Step.NONE,
     due: datetime | None = None,
-) -> Instance:
+) -> InstanceRecord:
     """Return the instance with the case shown.
 
     One of many crashes is otherwise shown by the host's incident, which expires.

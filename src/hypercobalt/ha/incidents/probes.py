@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of, reaction_of
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step, key_of, reaction_of
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import earliest
 from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
@@ -43,8 +43,8 @@ class InstanceProbe:
 
 
 def probed(
-    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
-) -> Instance:
+    instance: InstanceRecord, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
+) -> InstanceRecord:
     """Return the instance with the case closed, or with its next step."""
     later = instance.with_case(case.then(Step.PROBE, now + PROBE_AGAIN))
     if probe.state is State.UNKNOWN:
@@ -80,20 +80,20 @@ def probed(
 
 
 def _recover(
-    instance: Instance,
+    instance: InstanceRecord,
     case: Case,
     config: HaConfig,
     now: datetime,
     mode: EvictionMode = EvictionMode.AUTO,
-) -> Instance:
+) -> InstanceRecord:
     reaction = reaction_of(mode)
     changed = replace(case, mode=mode, reaction=reaction, severity=Severity.CRITICAL, shown=True)
     return instance.with_case(changed.then(Step.RECOVER, max(now, earliest(instance, now, config))))
 
 
 def _back(
-    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
-) -> Instance:
+    instance: InstanceRecord, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
+) -> InstanceRecord:
     """Return the instance after a reboot or a watchdog's reset.
 
     It is back when it runs, with its agent if it had one. A guest without its agent whose disks
@@ -119,8 +119,8 @@ def _back(
 
 
 def _dumped(
-    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
-) -> Instance:
+    instance: InstanceRecord, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
+) -> InstanceRecord:
     """Follow a guest whose crash kernel saves its memory: its reboot closes the case."""
     quiet = probe.state is State.RUNNING and probe.quiet_seconds >= _QUIET_DISKS.total_seconds()
     if not quiet or now - case.first_seen < config.thresholds.reboot_deadline:
@@ -130,8 +130,8 @@ def _dumped(
 
 
 def _storage(
-    instance: Instance, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
-) -> Instance:
+    instance: InstanceRecord, case: Case, probe: InstanceProbe, config: HaConfig, now: datetime
+) -> InstanceRecord:
     """Resume an instance that I/O errors have paused once its storage is back.
 
     Room in a pool can often not be seen from the host, so a resume may end in the next error; the
@@ -151,7 +151,7 @@ def _storage(
     return _recover(instance, case.with_evidence(text), config, now)
 
 
-def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
+def _may_resume(instance: InstanceRecord, config: HaConfig, now: datetime) -> bool:
     tries, waits = instance.resumes, config.limits.backoff
     if tries >= config.limits.resumes:
         return False
@@ -160,7 +160,7 @@ def _may_resume(instance: Instance, config: HaConfig, now: datetime) -> bool:
     return now - instance.resumed_at >= waits[min(tries, len(waits)) - 1]
 
 
-def resumed(instance: Instance, case: Case, now: datetime) -> Instance:
+def resumed(instance: InstanceRecord, case: Case, now: datetime) -> InstanceRecord:
     """Return the instance after the agent has resumed it: a probe shows whether it stays so."""
     text = f"resumed at {now:%FT%TZ}"
     changed = case.with_evidence(text).then(Step.PROBE, now + PROBE_AGAIN)

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step, key_of
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step, key_of
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.pools import pool_of, site_pool_of
 from hypercobalt.ha.incidents.signals import HOST
@@ -42,14 +42,14 @@ def fails_elsewhere(case: Case, failing: Collection[str]) -> str:
 
 
 def wait_for_storage(
-    instance: Instance,
+    instance: InstanceRecord,
     case: Case,
     why: str,
     config: HaConfig,
     now: datetime,
     *,
     at_least: timedelta = timedelta(0),
-) -> tuple[Instance, bool]:
+) -> tuple[InstanceRecord, bool]:
     """Have a case wait for its storage, and return whether the storage still fails.
 
     An instance that runs, and has had no error for a while, has its storage back.
@@ -71,7 +71,7 @@ def wait_for_storage(
     return instance.with_case(waits.then(Step.RECOVER, now + _MINUTE)), True
 
 
-def stalled(host: Instance, path: str, name: str, now: datetime) -> Instance:
+def stalled(host: InstanceRecord, path: str, name: str, now: datetime) -> InstanceRecord:
     """Report a storage that answers no read of the agent's, while an instance on it does no I/O.
 
     libvirt sends no event, since there is no error. No instance is moved: each goes on when

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, Step, key_of, recent
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, Step, key_of, recent
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.verdict import SHORTLY
@@ -20,8 +20,13 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def admit(
-    host: Instance, now: datetime, config: HaConfig, *, minor: bool = False, again: bool = False
-) -> tuple[Instance, bool]:
+    host: InstanceRecord,
+    now: datetime,
+    config: HaConfig,
+    *,
+    minor: bool = False,
+    again: bool = False,
+) -> tuple[InstanceRecord, bool]:
     """Take a token for one more incident of the host; without one, count it as a storm.
 
     Args:

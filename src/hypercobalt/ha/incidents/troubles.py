@@ -8,7 +8,7 @@ from typing import Final
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Instance, State, Step, is_dump, recent
+from hypercobalt.ha.incidents.cases import InstanceRecord, State, Step, is_dump, recent
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.ends import fires_again
 from hypercobalt.ha.incidents.signals import (
@@ -31,7 +31,7 @@ from hypercobalt.ha.incidents.verdict import (
 )
 
 
-def _paused(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _paused(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, instance
     return Verdict(
         nature=Nature.REPORT,
@@ -44,7 +44,7 @@ def _paused(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _paused_by_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _paused_by_error(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, instance, config
     return Verdict(
         nature=Nature.UNPLANNED,
@@ -54,7 +54,7 @@ def _paused_by_error(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     )
 
 
-def _postcopy_failed(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _postcopy_failed(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, instance, config
     return Verdict(
         nature=Nature.UNPLANNED,
@@ -64,7 +64,7 @@ def _postcopy_failed(signal: Signal, instance: Instance, config: HaConfig) -> Ve
     )
 
 
-def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _watchdog(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     again = fires_again(signal, instance, config, at_least=1) and not _same_watchdog(
         signal, instance
     )
@@ -86,7 +86,7 @@ def _watchdog(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _same_watchdog(signal: Signal, instance: Instance) -> bool:
+def _same_watchdog(signal: Signal, instance: InstanceRecord) -> bool:
     """Whether the watchdog's last firing caused this signal, too.
 
     WATCHDOG and SUSPENDED/WATCHDOG are one firing. The watchdog has to have fired before.
@@ -94,7 +94,7 @@ def _same_watchdog(signal: Signal, instance: Instance) -> bool:
     return signal.at - instance.watchdogs[-1] < COALESCE
 
 
-def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _rebooted(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if instance.reboots and signal.at - instance.reboots[-1] < COALESCE:
         return planned("one reset gives two events")
     known = instance.case(IncidentType.WATCHDOG, IncidentType.CRASH)
@@ -119,7 +119,7 @@ def _rebooted(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _io_error(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     if signal.kind is Kind.PAUSED_IO_ERROR or signal.action == "pause":
         rule = "paused until its storage is back"
         return probed_first(rule, IncidentType.IO_ERROR, Severity.CRITICAL)
@@ -145,7 +145,7 @@ def _io_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
     )
 
 
-def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _control_error(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del signal, config
     if instance.state is State.INCOMING:
         return Verdict(
@@ -155,7 +155,7 @@ def _control_error(signal: Signal, instance: Instance, config: HaConfig) -> Verd
     return probed_first(rule, IncidentType.CONTROL_ERROR, Severity.WARNING)
 
 
-def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> Verdict:
+def _monitor_occupied(signal: Signal, instance: InstanceRecord, config: HaConfig) -> Verdict:
     del instance
     if signal.seconds < config.thresholds.monitor_occupied.total_seconds():
         return NOTED
@@ -163,7 +163,7 @@ def _monitor_occupied(signal: Signal, instance: Instance, config: HaConfig) -> V
     return probed_first(rule, IncidentType.MONITOR_HUNG, Severity.WARNING, Nature.REPORT)
 
 
-def _memory_failure(signal: Signal, host: Instance, config: HaConfig) -> Verdict:
+def _memory_failure(signal: Signal, host: InstanceRecord, config: HaConfig) -> Verdict:
     """Judge a memory failure by the record of the host."""
     limits, now = config.thresholds, signal.at
     grave = is_grave(signal)

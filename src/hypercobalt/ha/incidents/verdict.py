@@ -10,7 +10,7 @@ from typing import Final
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Instance, Step
+from hypercobalt.ha.incidents.cases import InstanceRecord, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import Signal
 
@@ -63,7 +63,7 @@ class Verdict:
     shown: bool = True
 
 
-Rule = Callable[[Signal, Instance, HaConfig], Verdict]
+Rule = Callable[[Signal, InstanceRecord, HaConfig], Verdict]
 """Judges a signal by the record of the instance before it."""
 
 NOTED: Final = Verdict(nature=Nature.REPORT, rule="recorded only")

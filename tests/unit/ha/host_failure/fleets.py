@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from hypercobalt.ha.host_failure.census import HostState
-from hypercobalt.ha.host_failure.guard import ObserverState, Subject
+from hypercobalt.ha.host_failure.guard import GatedHost, ObserverState
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 S = timedelta(seconds=1)
 OBSERVER = ObserverState(True, {"nodes": 5 * S, "hypervisors": 60 * S})
-SUBJECT = Subject("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240, boot="b0")
+SUBJECT = GatedHost("h0", ("zone a", "rack 0"), instances=10, memory_mib=10_240, boot="b0")
 FREE = 4096
 
 

@@ -13,7 +13,7 @@ from hypercobalt.api.fencing import Fencing
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport
 from hypercobalt.ha.host_failure.facts import FenceSetup, HostFacts, Means
 from hypercobalt.ha.host_failure.node_failure import Alive, Dead, Suspected
 
@@ -25,7 +25,7 @@ IN_ORDER = ("NodeHealthy", "AgentReporting", "LibVirtConnection")
 DEAD = HostFacts(
     hypervisor=Hypervisor(metadata=ObjectMeta(name="kvm-a"), status=HypervisorStatus(bootID="b1")),
     verdict=Dead(SILENT),
-    latest=Latest("b1"),
+    latest=LatestReports("b1"),
     gates=(),
     fence=FenceSetup(power=BMC),
     stopped="",
@@ -84,7 +84,7 @@ def but(
         latest=replace(
             latest,
             node_boot=latest.node_boot if node_boot is None else node_boot,
-            power=latest.power if unconfirmed is None else Power.UNKNOWN,
+            power=latest.power if unconfirmed is None else PowerReport.UNKNOWN,
         ),
         fence=replace(
             fence,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ordered
-from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport, doubts
 from hypercobalt.ha.host_failure.fencing_record import (
     is_overtaken,
     overtaken,
@@ -25,66 +25,79 @@ PROOF = Fencing(
 BOTH = replace(PROOF, nodeBootID="b2")
 BY_STORAGE = replace(PROOF, method=FencingMethod.STORAGE, device="san")
 BY_AGENT = replace(PROOF, method=FencingMethod.AGENT)
-KNOWN = Latest("b1", "12:00", agent=False)
+KNOWN = LatestReports("b1", "12:00", agent=False)
 
 
 @pytest.mark.parametrize(
     ("proof", "latest", "found"),
     [
         pytest.param(PROOF, KNOWN, (), id="nothing new"),
-        pytest.param(PROOF, Latest(agent=False), (), id="the Node and the Lease are gone"),
+        pytest.param(PROOF, LatestReports(agent=False), (), id="the Node and the Lease are gone"),
         pytest.param(
-            PROOF, Latest("b2", "12:00"), ("the kubelet has reported boot b2",), id="another boot"
+            PROOF,
+            LatestReports("b2", "12:00"),
+            ("the kubelet has reported boot b2",),
+            id="another boot",
         ),
-        pytest.param(BOTH, Latest("b2", "12:00"), (), id="which the proof is about as well"),
+        pytest.param(BOTH, LatestReports("b2", "12:00"), (), id="which the proof is about as well"),
         pytest.param(
-            BOTH, Latest("b3", "12:00"), ("the kubelet has reported boot b3",), id="a third boot"
+            BOTH,
+            LatestReports("b3", "12:00"),
+            ("the kubelet has reported boot b3",),
+            id="a third boot",
         ),
         pytest.param(
             PROOF,
-            Latest("b1", "12:01"),
+            LatestReports("b1", "12:01"),
             ("the node agent renewed its Lease at 12:01",),
             id="a renewed Lease",
         ),
         pytest.param(
-            replace(PROOF, leaseRenewedAt=None), Latest("b1", "12:01"), (), id="no Lease was read"
+            replace(PROOF, leaseRenewedAt=None),
+            LatestReports("b1", "12:01"),
+            (),
+            id="no Lease was read",
         ),
         pytest.param(
             replace(PROOF, leaseRenewedAt=""),
-            Latest("b1", "12:01"),
+            LatestReports("b1", "12:01"),
             ("the node agent renewed its Lease at 12:01",),
             id="there was no Lease",
         ),
         pytest.param(
             PROOF,
-            Latest("b1", "12:00", Power.ON),
+            LatestReports("b1", "12:00", PowerReport.ON),
             ("bmc reports its power as on",),
             id="its power is on",
         ),
-        pytest.param(PROOF, Latest("b1", "12:00", Power.UNKNOWN), (), id="its power is unknown"),
+        pytest.param(
+            PROOF, LatestReports("b1", "12:00", PowerReport.UNKNOWN), (), id="its power is unknown"
+        ),
         pytest.param(
             BY_STORAGE,
-            Latest("b1", "12:00", Power.ON),
+            LatestReports("b1", "12:00", PowerReport.ON),
             ("san reports that it reaches its storage again",),
             id="it reaches its storage",
         ),
         pytest.param(
             BY_STORAGE,
-            Latest("b1", "12:01"),
+            LatestReports("b1", "12:01"),
             ("the node agent renewed its Lease at 12:01",),
             id="it lives behind its storage fence",
         ),
-        pytest.param(BY_AGENT, Latest("b1", "12:01"), (), id="the agent that has ended all lives"),
+        pytest.param(
+            BY_AGENT, LatestReports("b1", "12:01"), (), id="the agent that has ended all lives"
+        ),
         pytest.param(
             BY_AGENT,
-            Latest("b1", "12:00", agent=False),
+            LatestReports("b1", "12:00", agent=False),
             ("the node agent that has ended every instance no longer renews its Lease",),
             id="or does not",
         ),
     ],
 )
 def test_later_report_contradicts_a_proof_of_death(
-    proof: Fencing, latest: Latest, found: tuple[str, ...]
+    proof: Fencing, latest: LatestReports, found: tuple[str, ...]
 ) -> None:
     assert doubts(proof, latest) == found
 

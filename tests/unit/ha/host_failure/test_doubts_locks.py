@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest, LockRefusal, doubts, held, unconfirmed
-from hypercobalt.ha.host_failure.fencing_record import Answer, answered, overtaken, proven
+from hypercobalt.ha.host_failure.doubts import LatestReports, LockRefusal, doubts, held, unconfirmed
+from hypercobalt.ha.host_failure.fencing_record import DeviceAnswer, answered, overtaken, proven
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 S = timedelta(seconds=1)
@@ -93,7 +93,7 @@ def test_refusal_of_a_lock_is_shown_in_a_line(why: str, shown: str) -> None:
 
 def test_locks_that_are_held_too_long_void_the_word_of_one_device() -> None:
     (text,) = held(by_two(130))
-    assert doubts(PROVEN, Latest("b1", in_use=(text,))) == (text,)
+    assert doubts(PROVEN, LatestReports("b1", in_use=(text,))) == (text,)
     record = overtaken(PROVEN, (text,), NOW, contradicted=text)
     assert (record.livesSince, record.contradictedBy) == (NOW, text)
     assert overtaken(record, ("Ready",), NOW).contradictedBy == text
@@ -102,15 +102,15 @@ def test_locks_that_are_held_too_long_void_the_word_of_one_device() -> None:
 @pytest.mark.parametrize(
     ("answer", "believed"),
     [
-        pytest.param(Answer(True, "off already", already=True), False, id="off already"),
-        pytest.param(Answer(True, "switched off"), True, id="seen switching"),
+        pytest.param(DeviceAnswer(True, "off already", already=True), False, id="off already"),
+        pytest.param(DeviceAnswer(True, "switched off"), True, id="seen switching"),
         pytest.param(
-            Answer(True, "off already", "pdu is off, too", already=True), True, id="two ways"
+            DeviceAnswer(True, "off already", "pdu is off, too", already=True), True, id="two ways"
         ),
     ],
 )
 def test_device_that_was_contradicted_has_to_be_seen_switching(
-    answer: Answer, *, believed: bool
+    answer: DeviceAnswer, *, believed: bool
 ) -> None:
     doubted = replace(ATTEMPT, contradictedBy="a disk is in use")
     record = answered(doubted, answer, NOW)

@@ -9,7 +9,7 @@ from tests.records import recorded
 from tests.unit.ha.host_failure.made import DEAD, NOW, but
 
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport
 from hypercobalt.ha.host_failure.facts import HostFacts
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Dead, Well
@@ -21,11 +21,11 @@ ENDED = replace(DEAD, stopped="every instance was ended")
 
 
 def test_power_that_is_unknown_leaves_a_proof_unconfirmed_and_nothing_else() -> None:
-    unknown = Latest("b1", power=Power.UNKNOWN)
+    unknown = LatestReports("b1", power=PowerReport.UNKNOWN)
     assert but(DEAD, unconfirmed=PROVEN).is_unconfirmed
     assert not replace(DEAD, latest=unknown).is_unconfirmed, "nothing is proven"
     proven = but(DEAD, unconfirmed=PROVEN).hypervisor
-    assert not replace(DEAD, hypervisor=recorded(proven), latest=Latest("b1")).is_unconfirmed
+    assert not replace(DEAD, hypervisor=recorded(proven), latest=LatestReports("b1")).is_unconfirmed
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,9 @@ def test_host_is_silent_before_it_is_dead(
     [
         pytest.param(DEAD, False, id="nothing shows that they were ended"),
         pytest.param(ENDED, True, id="the agent still runs"),
-        pytest.param(replace(ENDED, latest=Latest("b1", agent=False)), False, id="it is silent"),
+        pytest.param(
+            replace(ENDED, latest=LatestReports("b1", agent=False)), False, id="it is silent"
+        ),
         pytest.param(but(ENDED, node_boot="b2"), False, id="the kubelet reports another boot"),
         pytest.param(but(ENDED, node_boot=""), True, id="the kubelet reports none"),
     ],

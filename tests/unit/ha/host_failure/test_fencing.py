@@ -11,16 +11,16 @@ from tests.unit.ha.host_failure.made import DEAD, NOW, but
 from hypercobalt.api.fencing import Fencing, FencingPhase
 from hypercobalt.ha.host_failure.facts import HostFacts, Means
 from hypercobalt.ha.host_failure.fencing import (
+    AttemptPace,
     Fence,
     FencingStep,
     Nothing,
-    Pace,
     Record,
     WaitUntil,
     next_step,
 )
 from hypercobalt.ha.host_failure.fencing_record import (
-    Answer,
+    DeviceAnswer,
     answered,
     by_this_clock,
     holds,
@@ -31,7 +31,7 @@ from hypercobalt.ha.host_failure.fencing_record import (
     void,
 )
 
-PACE = Pace()
+PACE = AttemptPace()
 S = timedelta(seconds=1)
 LASTS = timedelta(minutes=2)
 DEADLINE = NOW + timedelta(seconds=121)
@@ -44,7 +44,7 @@ TWICE = with_fields(FAILED, attempts=2)
 OFTEN = with_fields(FAILED, attempts=100)
 NO_DEVICE = with_fields(FAILED, attempts=0, deadline=None)
 LATE = but(DEAD, power=Means())
-PROVEN = answered(ATTEMPT, Answer(True, "power is off"), NOW)
+PROVEN = answered(ATTEMPT, DeviceAnswer(True, "power is off"), NOW)
 MINE = but(DEAD, mine=DEADLINE)
 
 
@@ -116,7 +116,7 @@ def test_proof_of_a_host_that_shows_life_since_is_not_gone_on_with() -> None:
     again = step(lives, later=200)
     assert isinstance(again, Record)
     assert (again.fencing.phase, again.fencing.livesSince) == ("Attempting", lives.livesSince)
-    proven = answered(again.fencing, Answer(True, "off"), NOW)
+    proven = answered(again.fencing, DeviceAnswer(True, "off"), NOW)
     assert (proven.livesSince, proven.forcedDownAt) == (None, NOW)
     early = overtaken(PROVEN, ("Ready",), NOW)
     assert (early.phase, early.livesSince) == ("Failed", None), "nothing was begun by it"
@@ -238,7 +238,7 @@ def test_wrong_proof_is_void_to_the_second() -> None:
 
 
 def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
-    after = answered(ATTEMPT, Answer(False, "409 Conflict"), NOW)
+    after = answered(ATTEMPT, DeviceAnswer(False, "409 Conflict"), NOW)
     assert (after.phase, after.proof, after.evidence[-1]) == (
         "Failed",
         None,
@@ -249,14 +249,16 @@ def test_device_that_refuses_leaves_no_proof_and_its_deadline_counts() -> None:
 
 
 def test_attempt_that_has_ordered_nothing_is_over_with_its_answer() -> None:
-    after = answered(ATTEMPT, Answer(False, "bmc: no answer within 20 s", acts_late=False), NOW)
+    after = answered(
+        ATTEMPT, DeviceAnswer(False, "bmc: no answer within 20 s", acts_late=False), NOW
+    )
     assert not is_under_way(after, NOW)
     assert step(after) == WaitUntil(NOW + PACE.pause)
 
 
 REFUSED = answered(
     ATTEMPT,
-    Answer(False, "bmc: 401", acts_late=False, refused="bmc: 401", setup="v1"),
+    DeviceAnswer(False, "bmc: 401", acts_late=False, refused="bmc: 401", setup="v1"),
     NOW,
 )
 
@@ -275,7 +277,7 @@ def test_refused_attempt_is_repeated_at_once_with_another_document_or_secret() -
 
 
 def test_refused_attempt_that_may_act_late_is_not_repeated_before_its_deadline() -> None:
-    late = answered(ATTEMPT, Answer(False, "b: 401", refused="b: 401", setup="v1"), NOW)
+    late = answered(ATTEMPT, DeviceAnswer(False, "b: 401", refused="b: 401", setup="v1"), NOW)
     assert next_step(late, but(DEAD, setup="v2"), PACE) == WaitUntil(DEADLINE)
 
 
@@ -320,7 +322,7 @@ def test_proof_names_boot_and_what_was_read() -> None:
 def test_evidence_stays_short_and_keeps_its_beginning() -> None:
     record = ATTEMPT
     for number in range(40):
-        record = answered(record, Answer(False, f"no {number}"), NOW)
+        record = answered(record, DeviceAnswer(False, f"no {number}"), NOW)
     assert len(record.evidence) == 12
     assert (record.evidence[0], record.evidence[-1]) == ("silent", "attempt 1: no 39")
     assert record.evidence[1] == "attempt 1: no 29"
@@ -330,7 +332,7 @@ def test_evidence_stays_short_and_keeps_its_beginning() -> None:
 def test_evidence_that_is_short_is_kept_whole(count: int) -> None:
     record = ATTEMPT
     for number in range(count):
-        record = answered(record, Answer(False, f"no {number}"), NOW)
+        record = answered(record, DeviceAnswer(False, f"no {number}"), NOW)
     assert record.evidence == ("silent", *(f"attempt 1: no {number}" for number in range(count)))
 
 
@@ -419,14 +421,14 @@ def test_host_is_cut_off_from_its_storage_where_its_power_cannot_be_switched(
 
 
 def test_proof_is_by_what_the_attempt_was_by() -> None:
-    found = answered(CUTTING, Answer(True, "the access is off"), NOW)
+    found = answered(CUTTING, DeviceAnswer(True, "the access is off"), NOW)
     assert (found.method, found.proof, found.storageDevice) == (
         "Storage",
         "the access is off",
         "san",
     )
     assert PROVEN.method == "BMC"
-    older = answered(with_fields(ATTEMPT, method=None), Answer(True, "off"), NOW)
+    older = answered(with_fields(ATTEMPT, method=None), DeviceAnswer(True, "off"), NOW)
     assert older.method == "BMC"
 
 
@@ -461,7 +463,7 @@ def test_pause_and_attempt_to_give_back_are_both_waited_for() -> None:
 
 
 def test_wrong_proof_leaves_the_host_recorded_as_cut_off() -> None:
-    cut = answered(CUTTING, Answer(True, "off"), NOW)
+    cut = answered(CUTTING, DeviceAnswer(True, "off"), NOW)
     assert void(cut, ("it lives",), NOW).storageDevice == "san"
     assert overtaken(cut, ("it lives",), NOW).storageDevice == "san"
 
@@ -504,9 +506,11 @@ def test_assertion_confirms_a_proof_that_hangs_on_one_word(
 
 
 def test_second_way_goes_with_the_proof_that_it_has_confirmed() -> None:
-    twice = answered(ATTEMPT, Answer(True, "off", "pdu reports off, too"), NOW)
+    twice = answered(ATTEMPT, DeviceAnswer(True, "off", "pdu reports off, too"), NOW)
     assert twice.confirmedBy == "pdu reports off, too"
-    again = answered(with_fields(twice, phase=FencingPhase.ATTEMPTING), Answer(True, "off"), NOW)
+    again = answered(
+        with_fields(twice, phase=FencingPhase.ATTEMPTING), DeviceAnswer(True, "off"), NOW
+    )
     assert again.confirmedBy is None
 
 

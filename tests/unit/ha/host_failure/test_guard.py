@@ -9,15 +9,15 @@ import pytest
 from tests.cost import cpu
 from tests.unit.ha.host_failure.fleets import NOW, OBSERVER, SUBJECT, S, fleet
 
-from hypercobalt.ha.host_failure.census import Census, HostState, Lost, census
+from hypercobalt.ha.host_failure.census import Census, HostState, UnwellHosts, census
 from hypercobalt.ha.host_failure.guard import (
     FLEET,
     SEPARATOR,
     Closure,
     Gate,
-    Limits,
+    GatedHost,
+    GateLimits,
     ObserverState,
-    Subject,
     allowed,
     closures,
     gates,
@@ -25,16 +25,16 @@ from hypercobalt.ha.host_failure.guard import (
     summary,
 )
 
-LIMITS = Limits()
+LIMITS = GateLimits()
 WAY_OUT = "bring them back or set the annotation kvm.cloud.sap/open-gates=b0 of Hypervisor h0"
 
 
 def closed(
     hosts: list[HostState] | Census,
     *,
-    subject: Subject = SUBJECT,
+    subject: GatedHost = SUBJECT,
     observer: ObserverState = OBSERVER,
-    limits: Limits = LIMITS,
+    limits: GateLimits = LIMITS,
 ) -> dict[str, str]:
     """The closed gates' answers by name."""
     counted = hosts if isinstance(hosts, Census) else census(hosts)
@@ -75,7 +75,7 @@ def test_gates_about_many_hosts_are_marked_so() -> None:
 
 
 def test_host_counts_as_well_and_observed_unless_it_is_seen_otherwise() -> None:
-    assert census([HostState("h0")]) == Census(1, 0, 0, 1, 0, (), {}, {}, Lost(size=1))
+    assert census([HostState("h0")]) == Census(1, 0, 0, 1, 0, (), {}, {}, UnwellHosts(size=1))
 
 
 def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
@@ -95,7 +95,7 @@ def test_host_in_no_known_domain_is_judged_by_the_fleet() -> None:
     [
         pytest.param({"observer": replace(OBSERVER, contact={"nodes": 90 * S})}, "", id="contact"),
         pytest.param({"observer": replace(OBSERVER, pauses={FLEET: NOW})}, "", id="pause over"),
-        pytest.param({"limits": Limits(max_unhealthy=10)}, "", id="as many as are allowed"),
+        pytest.param({"limits": GateLimits(max_unhealthy=10)}, "", id="as many as are allowed"),
     ],
 )
 def test_gate_is_open_at_its_limit(change: dict[str, object], gate: str) -> None:
@@ -150,11 +150,11 @@ def test_each_gate_closes_for_its_own_reason(
 def test_limit_is_a_percentage_of_at_least_one_host_and_never_a_majority(
     size: int, percent: int, most: int
 ) -> None:
-    assert allowed(size, Limits(max_unhealthy=percent)) == most
+    assert allowed(size, GateLimits(max_unhealthy=percent)) == most
 
 
 def test_a_fifth_of_the_fleet_may_be_unwell_where_nothing_else_is_set() -> None:
-    assert allowed(100, Limits()) == 20
+    assert allowed(100, GateLimits()) == 20
 
 
 def test_hosts_that_are_lost_slowly_count_together() -> None:
@@ -231,7 +231,7 @@ def test_fleet_that_is_silent_as_a_whole_is_not_judged() -> None:
 
 
 def test_cliff_closes_for_a_while_although_so_many_may_be_unwell() -> None:
-    loose = Limits(max_unhealthy=49)
+    loose = GateLimits(max_unhealthy=49)
     sudden = fleet(10, [0, 3, 6], apart=10 * S)
     assert "Cliff" in closed(sudden, limits=loose, subject=replace(SUBJECT, domains=()))
     slow = fleet(10, [0, 3, 6], apart=40 * S)
@@ -241,22 +241,26 @@ def test_cliff_closes_for_a_while_although_so_many_may_be_unwell() -> None:
 @pytest.mark.parametrize(
     ("size", "lost", "apart", "limits", "falls"),
     [
-        pytest.param(10, 3, 15 * S, Limits(), True, id="within the interval to the second"),
-        pytest.param(10, 3, 16 * S, Limits(), False, id="a second more"),
-        pytest.param(10, 2, S, Limits(), False, id="two hosts are none"),
-        pytest.param(4, 2, S, Limits(), False, id="nor when they are half of the fleet"),
-        pytest.param(2, 2, S, Limits(cliff_hosts=2, cliff=100), True, id="all of them"),
-        pytest.param(20, 3, S, Limits(), False, id="nor are 15 percent"),
-        pytest.param(20, 6, S, Limits(), True, id="30 percent are"),
-        pytest.param(101, 30, S, Limits(), False, id="just below 30 percent"),
-        pytest.param(10, 5, 20 * S, Limits(), False, id="never three within the interval"),
-        pytest.param(10, 4, 41 * S, Limits(interval=82 * S), True, id="at the end of the hold"),
-        pytest.param(10, 4, 40 * S, Limits(hold=79 * S, interval=80 * S), False, id="before it"),
-        pytest.param(10, 4, 40 * S, Limits(hold=80 * S, interval=80 * S), True, id="just in it"),
+        pytest.param(10, 3, 15 * S, GateLimits(), True, id="within the interval to the second"),
+        pytest.param(10, 3, 16 * S, GateLimits(), False, id="a second more"),
+        pytest.param(10, 2, S, GateLimits(), False, id="two hosts are none"),
+        pytest.param(4, 2, S, GateLimits(), False, id="nor when they are half of the fleet"),
+        pytest.param(2, 2, S, GateLimits(cliff_hosts=2, cliff=100), True, id="all of them"),
+        pytest.param(20, 3, S, GateLimits(), False, id="nor are 15 percent"),
+        pytest.param(20, 6, S, GateLimits(), True, id="30 percent are"),
+        pytest.param(101, 30, S, GateLimits(), False, id="just below 30 percent"),
+        pytest.param(10, 5, 20 * S, GateLimits(), False, id="never three within the interval"),
+        pytest.param(10, 4, 41 * S, GateLimits(interval=82 * S), True, id="at the end of the hold"),
+        pytest.param(
+            10, 4, 40 * S, GateLimits(hold=79 * S, interval=80 * S), False, id="before it"
+        ),
+        pytest.param(
+            10, 4, 40 * S, GateLimits(hold=80 * S, interval=80 * S), True, id="just in it"
+        ),
     ],
 )
 def test_cliff_is_a_share_of_the_fleet_and_some_hosts_lost_at_once(
-    size: int, lost: int, apart: timedelta, limits: Limits, falls: bool
+    size: int, lost: int, apart: timedelta, limits: GateLimits, falls: bool
 ) -> None:
     found = closed(fleet(size, range(lost), apart=apart), limits=limits)
     assert ("Cliff" in found) is falls
@@ -269,7 +273,7 @@ def test_cliff_is_found_wherever_the_interval_begins() -> None:
 
 
 def test_fleet_without_a_loss_has_no_cliff() -> None:
-    loose = Limits(cliff_hosts=0, cliff=100)
+    loose = GateLimits(cliff_hosts=0, cliff=100)
     assert "Cliff" not in closed(fleet(1), limits=loose)
 
 
@@ -307,7 +311,7 @@ def test_gate_is_closed_by_one_host_while_any_single_one_could_open_it(
 def test_cliff_is_closed_by_one_host_while_any_single_one_could_open_it(
     lost: int, expected: Closure
 ) -> None:
-    loose = Limits(max_unhealthy=49)
+    loose = GateLimits(max_unhealthy=49)
     counted = census(fleet(10, range(lost), apart=S))
     assert closures(replace(SUBJECT, domains=()), counted, loose, NOW) == {FLEET: expected}
 
@@ -359,7 +363,7 @@ def test_gate_counts_hosts_and_instances_in_recovery(
 def test_own_recovery_is_not_another() -> None:
     hosts = fleet(10, [0])
     hosts[0] = replace(hosts[0], recovering=10)
-    assert closed(hosts, limits=Limits(nodes=1)) == {}
+    assert closed(hosts, limits=GateLimits(nodes=1)) == {}
 
 
 def test_no_room_for_a_single_instance_stops_the_recovery() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hypercobalt.ha.host_failure.node_failure import (
-    Agent,
+    AgentLiveness,
     Alive,
     Contradicted,
     Dead,
@@ -31,10 +31,10 @@ LONG_AGO = NOW - timedelta(hours=1)
 REQUESTED = Question(NOW - timedelta(minutes=1))
 B0, B1 = frozenset({"b0"}), frozenset({"b1"})
 SILENT = Signs(
-    "Unknown", "b1", "b1", Agent.SILENT, False, unhealthy_since=LONG_AGO, question=REQUESTED
+    "Unknown", "b1", "b1", AgentLiveness.SILENT, False, unhealthy_since=LONG_AGO, question=REQUESTED
 )
 MUTE = PeerAnswer("p1", True)
-WELL = Signs("True", "b1", "b1", Agent.ALIVE, True)
+WELL = Signs("True", "b1", "b1", AgentLiveness.ALIVE, True)
 
 
 def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -> Question:
@@ -47,10 +47,12 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
     ("signs", "verdict"),
     [
         pytest.param(WELL, Well, id="ready"),
-        pytest.param(replace(WELL, agent=Agent.SILENT), Well, id="ready without an agent"),
+        pytest.param(replace(WELL, agent=AgentLiveness.SILENT), Well, id="ready without an agent"),
         pytest.param(replace(SILENT, ready=""), Well, id="no kubelet has ever reported"),
         pytest.param(replace(SILENT, ready="False"), Alive, id="a living kubelet reports False"),
-        pytest.param(replace(SILENT, agent=Agent.ALIVE), Alive, id="unknown with a fresh Lease"),
+        pytest.param(
+            replace(SILENT, agent=AgentLiveness.ALIVE), Alive, id="unknown with a fresh Lease"
+        ),
         pytest.param(replace(SILENT, compute=True), Alive, id="unknown, libvirt answers"),
         pytest.param(replace(SILENT, question=probed(True, True)), Alive, id="both peers reach it"),
         pytest.param(
@@ -76,7 +78,7 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
             id="the first answer decides nothing",
         ),
         pytest.param(
-            replace(SILENT, agent=Agent.ALIVE, question=probed(False, False, False)),
+            replace(SILENT, agent=AgentLiveness.ALIVE, question=probed(False, False, False)),
             Alive,
             id="no peer reaches a host whose agent lives",
         ),
@@ -93,7 +95,9 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
         pytest.param(replace(SILENT, question=None), Suspected, id="no probe was requested yet"),
         pytest.param(replace(SILENT, compute=None), Suspected, id="compute service not read"),
         pytest.param(
-            replace(SILENT, agent=Agent.UNKNOWN), Suspected, id="Lease not watched for long enough"
+            replace(SILENT, agent=AgentLiveness.UNKNOWN),
+            Suspected,
+            id="Lease not watched for long enough",
         ),
         pytest.param(
             replace(SILENT, unhealthy_since=NOW - timedelta(seconds=59)), Suspected, id="too soon"
@@ -135,17 +139,19 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
         pytest.param(
             replace(SILENT, unhealthy_since=NOW - timedelta(seconds=60)), Dead, id="long enough"
         ),
-        pytest.param(replace(SILENT, agent=Agent.RELEASED), Dead, id="a released Lease is no life"),
+        pytest.param(
+            replace(SILENT, agent=AgentLiveness.RELEASED), Dead, id="a released Lease is no life"
+        ),
         pytest.param(replace(SILENT, fenced=B1), Dead, id="fenced, and silent"),
         pytest.param(replace(WELL, fenced=B0), Returned, id="back with another boot"),
         pytest.param(
-            replace(WELL, fenced=B0, agent=Agent.SILENT),
+            replace(WELL, fenced=B0, agent=AgentLiveness.SILENT),
             Well,
             id="back, agent not yet",
         ),
         pytest.param(replace(WELL, fenced=B1), Contradicted, id="the fenced boot is Ready"),
         pytest.param(
-            replace(SILENT, fenced=B1, agent=Agent.ALIVE),
+            replace(SILENT, fenced=B1, agent=AgentLiveness.ALIVE),
             Contradicted,
             id="the fenced boot's agent renews its Lease",
         ),
@@ -155,17 +161,17 @@ def probed(*answers: bool, of: int = 0, ago: timedelta = timedelta(seconds=1)) -
             id="the agent of another boot has its Lease and has not reported yet",
         ),
         pytest.param(
-            replace(SILENT, fenced=B0, agent=Agent.ALIVE, node_boot=""),
+            replace(SILENT, fenced=B0, agent=AgentLiveness.ALIVE, node_boot=""),
             Alive,
             id="the agent of another boot renews its Lease",
         ),
         pytest.param(
-            replace(SILENT, fenced=B1, agent=Agent.ALIVE, node_boot="b2"),
+            replace(SILENT, fenced=B1, agent=AgentLiveness.ALIVE, node_boot="b2"),
             Alive,
             id="the kubelet reports another boot",
         ),
         pytest.param(
-            Signs("True", "", "", Agent.ALIVE, True), Well, id="ready, and no boot is known"
+            Signs("True", "", "", AgentLiveness.ALIVE, True), Well, id="ready, and no boot is known"
         ),
     ],
 )
@@ -187,7 +193,7 @@ def test_wait_counts_from_the_stored_time_whatever_the_node_was_in_between() -> 
 def test_instances_of_a_living_host_are_moved_only_while_its_compute_service_answers(
     compute: bool | None, *, movable: bool
 ) -> None:
-    found = judge(replace(SILENT, agent=Agent.ALIVE, compute=compute), WAITS, NOW)
+    found = judge(replace(SILENT, agent=AgentLiveness.ALIVE, compute=compute), WAITS, NOW)
     assert isinstance(found, Alive)
     assert (found.until, found.movable) == (None, movable)
 
@@ -196,7 +202,9 @@ def test_instances_of_a_living_host_are_moved_only_while_its_compute_service_ans
     ("change", "wait"),
     [
         pytest.param({}, timedelta(seconds=70), id="its word alone may be of a dead host"),
-        pytest.param({"agent": Agent.ALIVE}, timedelta(seconds=45), id="the agent lives, too"),
+        pytest.param(
+            {"agent": AgentLiveness.ALIVE}, timedelta(seconds=45), id="the agent lives, too"
+        ),
         pytest.param({"ready": "False"}, timedelta(seconds=45), id="the kubelet lives, too"),
         pytest.param({"silence": timedelta(0)}, timedelta(seconds=45), id="it asks the host"),
         pytest.param({"silence": timedelta(seconds=30)}, timedelta(seconds=45), id="it is soon"),
@@ -260,7 +268,7 @@ def test_living_host_is_waited_for_from_when_it_fell_ill(minutes: int, left: int
             ),
         ),
         (
-            replace(WELL, fenced=B1, agent=Agent.SILENT),
+            replace(WELL, fenced=B1, agent=AgentLiveness.SILENT),
             ("the kubelet of boot b1 reports Ready",),
         ),
         (
@@ -268,7 +276,7 @@ def test_living_host_is_waited_for_from_when_it_fell_ill(minutes: int, left: int
             ("the kubelet of boot b1 reports Ready",),
         ),
         (
-            replace(SILENT, fenced=B1, agent=Agent.ALIVE, node_boot=""),
+            replace(SILENT, fenced=B1, agent=AgentLiveness.ALIVE, node_boot=""),
             ("the node agent of boot b1 renews its Lease",),
         ),
     ],
@@ -378,7 +386,7 @@ def test_host_in_a_crash_loop_is_not_waited_for() -> None:
     assert isinstance(judge(lately, WAITS, NOW), Suspected)
     assert isinstance(judge(replace(lately, loops=True), WAITS, NOW), Dead)
     assert isinstance(judge(replace(lately, loops=True, question=None), WAITS, NOW), Suspected)
-    unknown = replace(lately, loops=True, agent=Agent.UNKNOWN)
+    unknown = replace(lately, loops=True, agent=AgentLiveness.UNKNOWN)
     assert isinstance(judge(unknown, WAITS, NOW), Suspected)
     leaving = judge(replace(lately, loops=True, leaving=True), WAITS, NOW)
     assert isinstance(leaving, RebootGrace), "a reboot in good order is waited for"

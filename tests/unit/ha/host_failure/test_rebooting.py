@@ -11,11 +11,11 @@ from tests.unit.ha.host_failure.made import DEAD, NOW, but
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.facts import Means
-from hypercobalt.ha.host_failure.fencing import Pace, Record, WaitUntil
+from hypercobalt.ha.host_failure.fencing import AttemptPace, Record, WaitUntil
 from hypercobalt.ha.host_failure.rebooting import Reboot, RebootStep, answered, last, next_step
 
 S = timedelta(seconds=1)
-PACE = Pace()
+PACE = AttemptPace()
 POWER = Means("bmc 192.0.2.1", 100 * S)
 LIVES = Fencing(
     phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.AGENT, forcedDownAt=NOW

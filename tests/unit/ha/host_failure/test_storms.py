@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from tests.unit.ha.host_failure.fleets import NOW, OBSERVER, SUBJECT, S, fleet
 
 from hypercobalt.ha.host_failure.census import HostState, census
-from hypercobalt.ha.host_failure.guard import FLEET, Closure, Limits, closures, gates, is_open
+from hypercobalt.ha.host_failure.guard import FLEET, Closure, GateLimits, closures, gates, is_open
 from hypercobalt.ha.host_failure.storms import LOOKS, Storms, followed, inherited, pauses
 
-LIMITS = Limits()
+LIMITS = GateLimits()
 LOOK = 5 * S
 """Time between two looks at a host that is unwell."""
 

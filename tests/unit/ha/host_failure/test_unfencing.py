@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -122,3 +123,15 @@ def test_host_that_has_its_storage_back_is_no_longer_recorded_as_cut_off() -> No
     assert (found.storageDevice, found.unfenceDeadline) == (None, UNTIL)
     assert found.evidence == ("silent", "san reports that the host reaches its storage again")
     assert next_step(found, BACK) == Nothing()
+
+
+def test_launcher_pod_keeps_no_host_cut_off_from_its_storage() -> None:
+    """None is started on another host, so it writes to no disk that another one writes."""
+    back = in_order(BACK, "default_a")
+    (pod,) = back.hypervisor.status.instances
+    launched = with_fields(
+        back.hypervisor.status, instances=(with_fields(pod, namespace="default"),)
+    )
+    given = replace(back, hypervisor=with_fields(back.hypervisor, status=launched))
+    found = next_step(CUT, given)
+    assert isinstance(found, Record)

@@ -11,8 +11,8 @@ from hypercobalt.api.incident import IncidentType
 from hypercobalt.ha.incidents.cases import (
     MOST_EVIDENCE,
     DiskErrors,
-    Instance,
-    Made,
+    InstanceRecord,
+    MadeEviction,
     State,
     Step,
     eviction_name,
@@ -33,7 +33,7 @@ CASE = open_case(id="11111111-0123456789")
 def test_incident_names_its_instance(
     uuid: str, name: str, shown: tuple[str | None, str | None]
 ) -> None:
-    found = incident_of(Instance(uuid=uuid, name=name), CASE)
+    found = incident_of(InstanceRecord(uuid=uuid, name=name), CASE)
     assert (found.instance, found.name) == shown
 
 
@@ -47,7 +47,7 @@ def test_incident_names_its_instance(
 )
 def test_incident_names_an_eviction(eviction: str, step: Step, shown: str | None) -> None:
     case = CASE.with_evidence("it crashed").then(step, NOON)
-    found = incident_of(Instance(uuid=U1), replace(case, eviction=eviction))
+    found = incident_of(InstanceRecord(uuid=U1), replace(case, eviction=eviction))
     assert (found.eviction, found.evidence) == (shown, ("it crashed",))
 
 
@@ -75,7 +75,7 @@ def test_eviction_may_have_what_its_name_is_of(
 @pytest.mark.parametrize(("count", "shown"), [(7, 7), (2**31 - 1, 2**31 - 1), (2**31, 2**31 - 1)])
 def test_count_of_an_incident_fits_its_field(count: int, shown: int) -> None:
     case = replace(CASE, count=count)
-    assert incident_of(Instance(uuid=U1), case).count == shown
+    assert incident_of(InstanceRecord(uuid=U1), case).count == shown
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,12 @@ def test_incident_is_shown_and_counted_once_at_first() -> None:
 
 @pytest.mark.parametrize(
     ("one", "field"),
-    [(CASE, "count"), (DISK, "count"), (Made("ha-1", NOON), "at"), (Instance(uuid=U1), "name")],
+    [
+        (CASE, "count"),
+        (DISK, "count"),
+        (MadeEviction("ha-1", NOON), "at"),
+        (InstanceRecord(uuid=U1), "name"),
+    ],
     ids=["case", "disk", "eviction", "instance"],
 )
 def test_history_is_never_changed_in_place(one: object, field: str) -> None:
@@ -121,7 +126,7 @@ def test_history_is_never_changed_in_place(one: object, field: str) -> None:
 
 
 def test_instance_of_which_nothing_happened_is_not_known_to_do_anything() -> None:
-    new = Instance(uuid=U1)
+    new = InstanceRecord(uuid=U1)
     assert (new.state, new.active, new.agent, new.agent_seen) == (State.UNKNOWN, *[False] * 3)
     assert (new.domain_id, new.memory_bytes, new.resumes) == (-1, 0, 0)
 
@@ -139,4 +144,7 @@ def test_instance_of_which_nothing_happened_is_not_known_to_do_anything() -> Non
 def test_incident_names_the_storage_that_hosts_share(
     type_: IncidentType, about: str, storage: str | None
 ) -> None:
-    assert incident_of(Instance(uuid=U1), replace(CASE, type=type_, about=about)).storage == storage
+    assert (
+        incident_of(InstanceRecord(uuid=U1), replace(CASE, type=type_, about=about)).storage
+        == storage
+    )

@@ -11,7 +11,7 @@ from tests.unit.ha.signs import NOON, U1, Story, uuid
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
 from hypercobalt.ha.incidents.cases import State, Step
-from hypercobalt.ha.incidents.config import Event, HaConfig, Limits
+from hypercobalt.ha.incidents.config import EventConfig, HaConfig, RecoveryLimits
 from hypercobalt.ha.incidents.probes import resumed
 from hypercobalt.ha.incidents.signals import HOST, EventType, Kind
 from hypercobalt.ha.incidents.verdict import Nature
@@ -365,7 +365,7 @@ def test_resumes_wait_longer_each_time_until_five_minutes_have_passed() -> None:
 
 def test_a_start_is_resumed_as_often_as_the_limit_has_it() -> None:
     story = running()
-    story.config = HaConfig(limits=Limits(resumes=2))
+    story.config = HaConfig(limits=RecoveryLimits(resumes=2))
     story.see(Kind.PAUSED_IO_ERROR)
     assert resumed_at(story, until=600) == [10, 20]
     assert story.only().step is Step.RECOVER
@@ -537,7 +537,7 @@ def test_instance_that_a_client_had_paused_stays_off_after_its_host_went_down(ki
 def test_instance_that_a_client_had_paused_stays_off_after_a_crash_of_its_emulator(
     kind: Kind,
 ) -> None:
-    """It is shown until it is started, or a person has seen it."""
+    """The incident is shown until the instance is started, or a person has seen it."""
     story = running()
     story.see(Kind.PAUSED)
     verdict = story.see(kind)
@@ -597,7 +597,7 @@ def test_instance_that_runs_after_a_boot_is_named() -> None:
     ],
 )
 def test_an_event_type_that_is_not_monitored_does_nothing(type_: EventType, kind: Kind) -> None:
-    story = Story(HaConfig(events={type_: Event(monitored=False)}))
+    story = Story(HaConfig(events={type_: EventConfig(monitored=False)}))
     story.run()
     story.see(kind, action="fatal")
     assert story.cases() == []

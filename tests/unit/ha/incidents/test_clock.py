@@ -11,7 +11,7 @@ from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON, U1, Story
 
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import DiskErrors, Instance, Made, State, Step
+from hypercobalt.ha.incidents.cases import DiskErrors, InstanceRecord, MadeEviction, State, Step
 from hypercobalt.ha.incidents.clock import by_this_clock, set_back
 from hypercobalt.ha.incidents.signals import Kind
 
@@ -20,21 +20,21 @@ AHEAD, BEFORE = NOON + YEAR, NOON - timedelta(minutes=1)
 CASE = open_case()
 
 
-def everything(at: datetime) -> Instance:
+def everything(at: datetime) -> InstanceRecord:
     """An instance whose moments are all the same one."""
     moments = {
         field.name: (at,)
-        for field in msgspec.structs.fields(Instance)
+        for field in msgspec.structs.fields(InstanceRecord)
         if field.type == tuple[datetime, ...]
     }
     optional = {
         field.name: at
-        for field in msgspec.structs.fields(Instance)
+        for field in msgspec.structs.fields(InstanceRecord)
         if field.type == datetime | None
     }
-    return Instance(
+    return InstanceRecord(
         uuid=U1,
-        evictions=(Made(name="ha-1", at=at),),
+        evictions=(MadeEviction(name="ha-1", at=at),),
         disks=(DiskErrors(path="/a", since=at, suspect=at),),
         cases=(replace(CASE, first_seen=at, last_seen=at),),
         **moments,  # type: ignore[arg-type]
@@ -61,13 +61,13 @@ def test_step_due_by_a_clock_ahead_is_not_waited_for(last_seen: int, due: int) -
     seen = NOON + timedelta(seconds=last_seen)
     one = replace(CASE, last_seen=seen, step=Step.RECOVER, due=NOON + timedelta(seconds=600))
     idle = replace(CASE, id="idle", last_seen=seen)
-    found = by_this_clock(Instance(uuid=U1, cases=(one, idle)), NOON)
+    found = by_this_clock(InstanceRecord(uuid=U1, cases=(one, idle)), NOON)
     assert [case.due for case in found.cases] == [NOON + timedelta(seconds=due), None]
 
 
 def test_due_step_stays_as_near_as_it_was() -> None:
     one = replace(CASE, step=Step.RECOVER, due=AHEAD + timedelta(seconds=7))
-    found = set_back(Instance(uuid=U1, cases=(one, replace(CASE, id="idle"))), YEAR, NOON)
+    found = set_back(InstanceRecord(uuid=U1, cases=(one, replace(CASE, id="idle"))), YEAR, NOON)
     assert [case.due for case in found.cases] == [NOON + timedelta(seconds=7), None]
 
 

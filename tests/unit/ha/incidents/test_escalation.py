@@ -14,16 +14,16 @@ from hypercobalt.api.incident import IncidentType, Reaction
 from hypercobalt.ha.incidents.cases import (
     MOST_TIMES,
     Case,
-    Instance,
+    InstanceRecord,
     State,
     Step,
     eviction_name,
 )
-from hypercobalt.ha.incidents.config import HaConfig, Limits, ManyCrashes, Span, Thresholds
+from hypercobalt.ha.incidents.config import HaConfig, ManyCrashes, RecoveryLimits, Span, Thresholds
 from hypercobalt.ha.incidents.escalation import (
     FOLLOW,
+    AvailableMemory,
     EscalationPlan,
-    Memory,
     exhausted,
     failed,
     plan,
@@ -188,7 +188,7 @@ def test_an_instance_that_the_kernel_killed_restarts_where_there_is_room() -> No
     story = Story()
     story.run()
     crashed(story)
-    (recovery,) = story.plan(memory=Memory(1 << 40, kills=True)).recoveries
+    (recovery,) = story.plan(memory=AvailableMemory(1 << 40, kills=True)).recoveries
     assert (story.cases(), recovery.mode) == ([IncidentType.HOST_OUT_OF_MEMORY], EvictionMode.AUTO)
 
 
@@ -197,7 +197,7 @@ def test_an_instance_that_the_kernel_killed_moves_where_there_is_none() -> None:
     story.run()
     story.known[U1] = replace(story.get(), memory_bytes=8 << 30)
     crashed(story)
-    (recovery,) = story.plan(memory=Memory(1 << 30, kills=True)).recoveries
+    (recovery,) = story.plan(memory=AvailableMemory(1 << 30, kills=True)).recoveries
     assert recovery.mode is EvictionMode.COLD
 
 
@@ -207,10 +207,10 @@ def test_a_plan_that_was_not_done_is_the_same_again() -> None:
     story.run(*uuids)
     crashed(story, *uuids[:3])
     story.pass_(1)
-    first = plan(story.known, NODE, story.config, story.now, Memory(1 << 40))
+    first = plan(story.known, NODE, story.config, story.now, AvailableMemory(1 << 40))
     story.known = first.instances
     story.pass_(3600)  # the API was away for an hour
-    second = plan(story.known, NODE, story.config, story.now, Memory(1 << 40))
+    second = plan(story.known, NODE, story.config, story.now, AvailableMemory(1 << 40))
     assert [one.name for one in second.recoveries] == [one.name for one in first.recoveries]
 
 
@@ -228,7 +228,7 @@ def test_the_name_of_an_eviction_follows_from_instance_start_and_type() -> None:
 
 
 def test_limits_come_from_the_configuration() -> None:
-    limits = Limits(recoveries_per_hour=1, backoff=(Span(seconds=1),))
+    limits = RecoveryLimits(recoveries_per_hour=1, backoff=(Span(seconds=1),))
     story = Story(HaConfig(limits=limits))
     for expected in (1, 0):
         story.run()
@@ -257,12 +257,12 @@ def case(type_: IncidentType = IncidentType.CRASH, who: str = U1, **fields: obje
     return open_case(type_, who, "", **due | fields)
 
 
-def known(*cases: Case, who: str = U1, **fields: object) -> dict[str, Instance]:
-    return {who: Instance(uuid=who, cases=cases, **fields)}  # type: ignore[arg-type]
+def known(*cases: Case, who: str = U1, **fields: object) -> dict[str, InstanceRecord]:
+    return {who: InstanceRecord(uuid=who, cases=cases, **fields)}  # type: ignore[arg-type]
 
 
 def planned(
-    instances: dict[str, Instance], memory: Memory = PLENTY, later: float = 0
+    instances: dict[str, InstanceRecord], memory: AvailableMemory = PLENTY, later: float = 0
 ) -> EscalationPlan:
     return plan(instances, NODE, HaConfig(), NOON + timedelta(seconds=later), memory)
 
@@ -298,7 +298,7 @@ def test_recovery_is_made_when_it_is_due_and_shown(later: float, made: int) -> N
         ),
     ],
 )
-def test_reason_names_what_is_recovered(instances: dict[str, Instance], reason: str) -> None:
+def test_reason_names_what_is_recovered(instances: dict[str, InstanceRecord], reason: str) -> None:
     (recovery,) = planned(instances).recoveries
     assert recovery.reason == reason
 
@@ -406,7 +406,7 @@ IO = IncidentType.IO_ERROR
 
 def two(
     first: Case, second: Case, state: State = State.UNKNOWN, resumes: int = 0
-) -> dict[str, Instance]:
+) -> dict[str, InstanceRecord]:
     return known(first, name="vm-1", state=state, resumes=resumes) | known(second, who="2")
 
 
@@ -431,7 +431,7 @@ def two(
     ],
 )
 def test_errors_of_a_shared_storage_move_nothing(
-    instances: dict[str, Instance], recovered: int
+    instances: dict[str, InstanceRecord], recovered: int
 ) -> None:
     assert len(planned(instances).recoveries) == recovered
 
@@ -472,14 +472,14 @@ def test_crashes_together_count_each_time_that_they_are() -> None:
     crashes = (NOON,)
     found = planned(
         {
-            who: Instance(uuid=who, crashes=crashes, cases=(case(who=who, mode=mode),))
+            who: InstanceRecord(uuid=who, crashes=crashes, cases=(case(who=who, mode=mode),))
             for who, mode in (
                 (U1, EvictionMode.AUTO),
                 ("2", EvictionMode.AUTO),
                 ("3", EvictionMode.COLD),
             )
         }
-        | {"4": Instance(uuid="4", cases=(case(IncidentType.ENDED_BY_BOOT, "4"),))}
+        | {"4": InstanceRecord(uuid="4", cases=(case(IncidentType.ENDED_BY_BOOT, "4"),))}
     )
     assert len(found.recoveries) == 2, "one of each mode"
     crashed = found.instances[HOST].case(IncidentType.MANY_CRASHES)
@@ -490,7 +490,7 @@ def test_crashes_together_count_each_time_that_they_are() -> None:
 
 def test_recovery_that_waits_for_its_turn_counts_once_in_its_storm() -> None:
     found = known(case(mode=EvictionMode.COLD)) | {
-        HOST: Instance(uuid=HOST, incidents=(NOON,) * 10)
+        HOST: InstanceRecord(uuid=HOST, incidents=(NOON,) * 10)
     }
     for later in (0, 6, 12):
         found = planned(found, later=later).instances
@@ -566,24 +566,24 @@ def test_instance_that_is_paused_waits_for_its_storage_from_now_on() -> None:
     [
         pytest.param(
             IncidentType.CRASH,
-            Memory(8, kills=True),
+            AvailableMemory(8, kills=True),
             IncidentType.HOST_OUT_OF_MEMORY,
             "has memory for this instance again",
             id="just enough",
         ),
         pytest.param(
             IncidentType.CRASH,
-            Memory(7, kills=True),
+            AvailableMemory(7, kills=True),
             IncidentType.HOST_OUT_OF_MEMORY,
             "has no memory for this instance",
             id="too little",
         ),
         pytest.param(
-            IncidentType.CRASH, Memory(7), IncidentType.CRASH, "", id="nothing was killed"
+            IncidentType.CRASH, AvailableMemory(7), IncidentType.CRASH, "", id="nothing was killed"
         ),
         pytest.param(
             IncidentType.WATCHDOG,
-            Memory(7, kills=True),
+            AvailableMemory(7, kills=True),
             IncidentType.WATCHDOG,
             "",
             id="it did not crash",
@@ -591,7 +591,7 @@ def test_instance_that_is_paused_waits_for_its_storage_from_now_on() -> None:
     ],
 )
 def test_crash_while_the_kernel_kills_is_want_of_memory(
-    type_: IncidentType, memory: Memory, seen: IncidentType, evidence: str
+    type_: IncidentType, memory: AvailableMemory, seen: IncidentType, evidence: str
 ) -> None:
     (found,) = planned(known(case(type_), memory_bytes=8), memory).instances[U1].cases
     assert found.type is seen
@@ -612,7 +612,7 @@ def test_many_crashes_are_a_share_of_the_running_instances(
 ) -> None:
     many = HaConfig(thresholds=Thresholds(many_crashes=ManyCrashes(percent=percent)))
     states = [State.OFF] * crashes + [State.RUNNING] * running + [State.OFF] * off
-    instances: dict[str, Instance] = {}
+    instances: dict[str, InstanceRecord] = {}
     for number, state in enumerate(states):
         who, crashed_ = uuid(number), number < crashes
         cases = (case(who=who),) if crashed_ else ()

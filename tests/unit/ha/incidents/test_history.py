@@ -11,7 +11,7 @@ from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, DiskErrors, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.history import earliest, record
 from hypercobalt.ha.incidents.signals import Kind, Signal
@@ -28,7 +28,7 @@ CRASHED = Verdict(
 
 
 def after(
-    known: Instance,
+    known: InstanceRecord,
     kind: Kind,
     verdict: Verdict = NOTED,
     *,
@@ -37,7 +37,7 @@ def after(
     domain_id: int = -1,
     action: str = "",
     about: str = "",
-) -> Instance:
+) -> InstanceRecord:
     """The history after a signal, so many seconds after noon."""
     seen = Signal(
         kind=kind,
@@ -55,9 +55,9 @@ def case(type_: IncidentType = IncidentType.CRASH, **fields: object) -> Case:
     return open_case(type_, **{"severity": Severity.WARNING} | fields)
 
 
-def instance(*cases: Case, **fields: object) -> Instance:
+def instance(*cases: Case, **fields: object) -> InstanceRecord:
     wanted: dict[str, object] = {"start": "s", "state": State.RUNNING, "domain_id": 3, **fields}
-    return Instance(uuid=U1, cases=cases, **wanted)  # type: ignore[arg-type]
+    return InstanceRecord(uuid=U1, cases=cases, **wanted)  # type: ignore[arg-type]
 
 
 RUNS = instance(agent=True, agent_seen=True, shutdown="guest", resumes=2)
@@ -76,7 +76,7 @@ RUNS = instance(agent=True, agent_seen=True, shutdown="guest", resumes=2)
     ],
 )
 def test_state_follows_the_signal(kind: Kind, state: State) -> None:
-    found = after(Instance(uuid=U1), kind)
+    found = after(InstanceRecord(uuid=U1), kind)
     assert (found.state, found.name) == (state, "vm-1")
 
 
@@ -123,7 +123,9 @@ def test_agent_that_connects_was_seen() -> None:
         pytest.param(RUNS, Kind.PAUSED, 4, False, id="no start at all"),
     ],
 )
-def test_start_is_named_once(known: Instance, kind: Kind, domain_id: int, *, begins: bool) -> None:
+def test_start_is_named_once(
+    known: InstanceRecord, kind: Kind, domain_id: int, *, begins: bool
+) -> None:
     found = after(known, kind, domain_id=domain_id)
     if begins:
         assert found.start == f"{domain_id}.{NOON.timestamp():.3f}"
@@ -175,7 +177,7 @@ def test_failures_of_memory_count_by_their_gravity(
         pytest.param(instance(), PLANNED, 0, id="it was meant to stop"),
     ],
 )
-def test_crash_counts_once(known: Instance, verdict: Verdict, times: int) -> None:
+def test_crash_counts_once(known: InstanceRecord, verdict: Verdict, times: int) -> None:
     assert len(after(known, Kind.STOPPED_CRASHED, verdict).crashes) == times
 
 

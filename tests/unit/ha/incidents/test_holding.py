@@ -11,7 +11,7 @@ from tests.unit.ha.signs import NODE, NOON, PLENTY, U1, Story
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import plan
 from hypercobalt.ha.incidents.holding import (
@@ -34,8 +34,8 @@ def case(type_: IncidentType = IncidentType.CRASH, **fields: object) -> Case:
     return open_case(type_, U1, "1.1", **due | fields)
 
 
-def instance(*cases: Case, who: str = U1, **fields: object) -> Instance:
-    return Instance(uuid=who, cases=cases, **fields)  # type: ignore[arg-type]
+def instance(*cases: Case, who: str = U1, **fields: object) -> InstanceRecord:
+    return InstanceRecord(uuid=who, cases=cases, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed, resumed
 from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
@@ -34,9 +34,9 @@ def case(type_: IncidentType) -> Case:
 
 def after(
     type_: IncidentType, probe: InstanceProbe, later: timedelta = PROBE_AGAIN, **instance: object
-) -> Instance:
+) -> InstanceRecord:
     one = case(type_)
-    known = Instance(uuid=U1, start="s", cases=(one,), **instance)  # type: ignore[arg-type]
+    known = InstanceRecord(uuid=U1, start="s", cases=(one,), **instance)  # type: ignore[arg-type]
     return probed(known, one, probe, CONFIG, NOON + later)
 
 
@@ -234,6 +234,6 @@ def test_resumes_wait_longer_each_time(tries: int, ago: float | None, step: Step
 
 def test_resumed_instance_is_counted_and_probed_again() -> None:
     one = case(IO)
-    found = resumed(Instance(uuid=U1, resumes=1, cases=(one,)), one, NOON)
+    found = resumed(InstanceRecord(uuid=U1, resumes=1, cases=(one,)), one, NOON)
     assert (found.resumes, found.resumed_at) == (2, NOON)
     assert (found.cases[0].step, found.cases[0].due) == (Step.PROBE, NOON + PROBE_AGAIN)

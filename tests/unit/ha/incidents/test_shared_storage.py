@@ -11,7 +11,7 @@ from tests.unit.ha.signs import NOON, U1
 
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.shared_storage import fails_elsewhere, stalled, wait_for_storage
 from hypercobalt.ha.incidents.signals import HOST
@@ -27,8 +27,8 @@ CASE = open_case(
 )
 
 
-def instance(state: State) -> Instance:
-    return Instance(uuid=U1, state=state, resumes=5, paused_since=NOON, cases=(CASE,))
+def instance(state: State) -> InstanceRecord:
+    return InstanceRecord(uuid=U1, state=state, resumes=5, paused_since=NOON, cases=(CASE,))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ M = timedelta(minutes=1)
 def test_storage_that_does_not_answer_is_one_incident_until_it_has_been_well_for_a_while(
     stalls: tuple[int, ...], last_seen: int, due: int
 ) -> None:
-    host = Instance(uuid=HOST)
+    host = InstanceRecord(uuid=HOST)
     for minute in stalls:
         host = stalled(host, "/pool/a.raw", "vm", NOON + minute * M)
     (case,) = host.cases
@@ -109,7 +109,7 @@ def test_storage_that_does_not_answer_is_one_incident_until_it_has_been_well_for
 
 def test_storage_that_fails_and_then_does_not_answer_is_reported_for_as_long_as_it_was() -> None:
     other = replace(CASE, id="other", eviction="")
-    host = stalled(Instance(uuid=HOST, cases=(other,)), "/pool/a.raw", "vm", NOON)
+    host = stalled(InstanceRecord(uuid=HOST, cases=(other,)), "/pool/a.raw", "vm", NOON)
     late = host.cases[-1].then(Step.EXPIRE, NOON + 10 * M)
     again = stalled(host.with_case(late), "/pool/a.raw", "vm", NOON + M)
     assert again.cases[0] == other

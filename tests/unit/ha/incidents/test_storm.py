@@ -10,13 +10,13 @@ from tests.unit.ha.cases import open_case
 from tests.unit.ha.signs import NOON
 
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Instance, Step
-from hypercobalt.ha.incidents.config import HaConfig, Limits
+from hypercobalt.ha.incidents.cases import InstanceRecord, Step
+from hypercobalt.ha.incidents.config import HaConfig, RecoveryLimits
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.storm import admit
 from hypercobalt.ha.incidents.verdict import SHORTLY
 
-FULL = Instance(uuid=HOST, incidents=(NOON,) * 10)
+FULL = InstanceRecord(uuid=HOST, incidents=(NOON,) * 10)
 
 
 def test_storm_is_one_incident_that_counts() -> None:
@@ -37,7 +37,10 @@ def test_storm_is_one_incident_that_counts() -> None:
 
 @pytest.mark.parametrize(("limit", "shown"), [(10, 5), (3, 1), (1, 1)])
 def test_reboots_of_guests_leave_turns_for_recoveries(limit: int, shown: int) -> None:
-    config, host = HaConfig(limits=Limits(incidents_per_minute=limit)), Instance(uuid=HOST)
+    config, host = (
+        HaConfig(limits=RecoveryLimits(incidents_per_minute=limit)),
+        InstanceRecord(uuid=HOST),
+    )
     admitted = list[bool]()
     for minor in [True] * 20 + [False] * 20:
         host, one = admit(host, NOON, config, minor=minor)

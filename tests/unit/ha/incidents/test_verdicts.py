@@ -11,7 +11,7 @@ from tests.unit.ha.signs import NOON, U1
 from hypercobalt.api.duration import short_duration
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, DiskErrors, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, DiskErrors, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import Kind, Signal
@@ -31,7 +31,7 @@ RESTARTS = (Reaction.RESTART, EvictionMode.AUTO)
 
 
 def judged(
-    known: Instance,
+    known: InstanceRecord,
     kind: Kind,
     *,
     action: str = "",
@@ -53,8 +53,8 @@ def judged(
     return classify(signal, known, CONFIG)
 
 
-def runs(**fields: object) -> Instance:
-    return Instance(uuid=U1, state=State.RUNNING, **fields)  # type: ignore[arg-type]
+def runs(**fields: object) -> InstanceRecord:
+    return InstanceRecord(uuid=U1, state=State.RUNNING, **fields)  # type: ignore[arg-type]
 
 
 def fired(ago: float) -> tuple[Case, ...]:
@@ -98,7 +98,7 @@ def fired(ago: float) -> tuple[Case, ...]:
     ],
 )
 def test_crash_restarts_in_place_until_crashes_are_too_many(
-    known: Instance, type_: IncidentType, done: tuple[Reaction, EvictionMode]
+    known: InstanceRecord, type_: IncidentType, done: tuple[Reaction, EvictionMode]
 ) -> None:
     found = judged(known, Kind.STOPPED_CRASHED)
     assert (found.type, (found.reaction, found.mode)) == (type_, done)
@@ -378,18 +378,20 @@ def test_monitor_that_does_not_answer_for_long_enough_is_an_incident(
     [
         pytest.param(runs(), IncidentType.OUT_OF_BAND, id="it ran"),
         pytest.param(
-            Instance(uuid=U1, state=State.PAUSED), IncidentType.OUT_OF_BAND, id="it was paused"
+            InstanceRecord(uuid=U1, state=State.PAUSED),
+            IncidentType.OUT_OF_BAND,
+            id="it was paused",
         ),
         pytest.param(
             runs(cases=tuple(case.then(Step.FOLLOW) for case in fired(1))),
             None,
             id="its Eviction works at it",
         ),
-        pytest.param(Instance(uuid=U1), None, id="nothing was known of it"),
+        pytest.param(InstanceRecord(uuid=U1), None, id="nothing was known of it"),
     ],
 )
 def test_instance_that_is_found_off_without_a_reason(
-    known: Instance, type_: IncidentType | None
+    known: InstanceRecord, type_: IncidentType | None
 ) -> None:
     found = judged(known, Kind.FOUND_OFF, missed=True)
     assert (found.type, found.reaction) == (type_, Reaction.REPORT)
@@ -398,6 +400,6 @@ def test_instance_that_is_found_off_without_a_reason(
 
 
 def test_incoming_instance_is_judged_by_what_does_not_stop_it() -> None:
-    incoming = Instance(uuid=U1, state=State.INCOMING)
+    incoming = InstanceRecord(uuid=U1, state=State.INCOMING)
     assert judged(incoming, Kind.STOPPED_FAILED).type is None
     assert judged(incoming, Kind.PAUSED).type is IncidentType.PAUSED
