@@ -20,6 +20,8 @@ from hypercobalt.api.kubevirt.names import DEFAULT_GRACE_SECONDS
 DEFAULT_GRACE: Final = timedelta(seconds=DEFAULT_GRACE_SECONDS)
 LAUNCHER_MARGIN: Final = timedelta(seconds=15)
 POD_MARGIN: Final = timedelta(seconds=30)
+LONGEST_GRACE_SECONDS: Final = 2**31 - 1
+"""Longest grace period, some 68 years: no sum of it, its margins and a time overflows."""
 RESEND: Final = timedelta(seconds=5)
 """Longest wait from one request to the guest to the next: a guest that boots ignores the first."""
 
@@ -28,10 +30,12 @@ def grace_period(seconds: int | None) -> timedelta:
     """G of a VMI.
 
     Args:
-        seconds: `spec.terminationGracePeriodSeconds`; a negative one, which admission refuses,
-            counts as none at all.
+        seconds: `spec.terminationGracePeriodSeconds`; one that admission refuses counts as the
+            nearest that it does not.
     """
-    return DEFAULT_GRACE if seconds is None else timedelta(seconds=max(seconds, 0))
+    if seconds is None:
+        return DEFAULT_GRACE
+    return timedelta(seconds=min(max(seconds, 0), LONGEST_GRACE_SECONDS))
 
 
 def launcher_grace(grace: timedelta) -> timedelta:

@@ -15,7 +15,7 @@ from typing import Final
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.kubevirt.names import COMPUTE_CONTAINER
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
-from hypercobalt.api.meta import Object
+from hypercobalt.api.meta import Object, OwnerReference
 from hypercobalt.api.pods import ContainerStatus
 from hypercobalt.api.workloads import Pod
 from hypercobalt.vmi.phases import PodStage
@@ -27,12 +27,18 @@ _MOST_TEXT: Final = 1024  # characters of a kubelet's message
 
 def controller_of(obj: Object) -> str:
     """UID of the VMI that controls an object; "" if there is none."""
+    owner = controlling_vmi(obj)
+    return owner.uid if owner is not None else ""
+
+
+def controlling_vmi(obj: Object) -> OwnerReference | None:
+    """Return the reference to the VMI that controls an object, or None."""
     info = VirtualMachineInstance.resource
     for reference in obj.metadata.ownerReferences:
         group = reference.apiVersion.rpartition("/")[0]
         if reference.controller and (group, reference.kind) == (info.group, info.kind):
-            return reference.uid
-    return ""
+            return reference
+    return None
 
 
 def owns(vmi: VirtualMachineInstance, pod: Pod) -> bool:

@@ -15,8 +15,18 @@ from hypercobalt.vmi.unfit import label, segment
 SOCKET_VOLUME: Final = "sockets"
 """emptyDir that holds the launcher's command socket."""
 COMMAND_SOCKET: Final = "launcher-sock"
+PRIVATE_VOLUME: Final = "private"
+"""emptyDir that holds the guest's sockets, in a directory named by the VMI's UID."""
 KERNEL_VOLUME: Final = "kernel-boot-volume"
 """Volume of the image that holds kernel and initial ramdisk."""
+
+POD_VOLUMES: Final = frozenset(
+    {
+        *(PRIVATE_VOLUME, "public", "ephemeral-disks", "libvirt-runtime"),
+        *(SOCKET_VOLUME, KERNEL_VOLUME),
+    }
+)
+"""Volumes that a launcher pod has beside those of its VMI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +78,7 @@ class PodPaths:
         Raises:
             UnfitVMIError: the path ends in no name of a file.
         """
-        name = segment(path_in_image.rpartition("/")[2], field)
+        name = segment(path_in_image.rstrip("/").rpartition("/")[2], field)
         return f"{self.public}/container-disks/kernel-boot/{name}"
 
     def guest_socket(self, uid: str, name: str) -> str:

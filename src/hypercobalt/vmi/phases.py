@@ -12,11 +12,15 @@ Source: KubeVirt, pkg/virt-controller/watch/vmi (updateStatus) and pkg/virt-hand
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from msgspec.structs import replace
+
 from hypercobalt.api.kubevirt.names import HANDLER_PHASES
 from hypercobalt.api.kubevirt.names import VMIPhase as Phase
+from hypercobalt.api.kubevirt.status import PhaseTransition, VMIStatus
 
 
 class PodStage(StrEnum):
@@ -48,6 +52,15 @@ def phase_by_pod(phase: Phase, pod: PodStage, *, is_deleted: bool) -> Phase:
     if pod is not PodStage.GONE:
         return Phase.SCHEDULING
     return Phase.FAILED if is_deleted else Phase.PENDING
+
+
+def entered(status: VMIStatus, phase: Phase, now: datetime) -> VMIStatus:
+    """Return the status in a phase; only the first entry into each phase is recorded."""
+    known = status.phaseTransitionTimestamps
+    if phase != status.phase and all(one.phase != phase for one in known):
+        at = now.astimezone(UTC).replace(microsecond=0)
+        known = (*known, PhaseTransition(phase=str(phase), phaseTransitionTimestamp=at))
+    return replace(status, phase=str(phase), phaseTransitionTimestamps=known)
 
 
 class LifeCycle(StrEnum):

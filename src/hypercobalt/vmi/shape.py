@@ -76,7 +76,7 @@ _CLOSED: Final = {
 
 
 def faults(obj: JsonObject) -> Iterator[FieldCause]:
-    """What of the spec is not of KubeVirt's shape, and what of the status is of another type."""
+    """Fields of the spec that are not of KubeVirt's shape, and of the status of another type."""
     root = virtual_machine_instance()
     if not isinstance(obj.get("spec"), dict):
         absent = obj.get("spec") is None

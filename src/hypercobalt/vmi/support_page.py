@@ -21,8 +21,81 @@ A field stands for all fields below it; `[]` is each item of a list.
 """
 
 
-def page() -> str:
-    """The page as Markdown."""
+_RUN = """\
+
+## One run
+
+As KubeVirt's architecture draws it:
+
+```mermaid
+sequenceDiagram
+    participant client
+    participant API as API server
+    participant controller as virt-controller
+    participant handler as virt-handler
+    client->>API: POST VirtualMachineInstance
+    API->>API: validate, create
+    controller->>API: POST Pod
+    API->>API: schedule the pod
+    controller->>API: PUT VirtualMachineInstance, with its node
+    handler->>handler: define and launch the guest
+    client->>API: DELETE VirtualMachineInstance
+    handler->>handler: shut the guest down
+```
+
+As a run on a real host of a lab wrote it; `tests/lab/test_virt_lab.py` compares each run with this
+one:
+
+```mermaid
+{run}```
+"""
+
+
+_NO_START = "the guest never starts"
+_STRICTER = (
+    ("`spec.domain.memory.guest`", "less than 1 MiB, also by request or limit", _NO_START),
+    ("`spec.domain.memory.maxGuest`", "negative", _NO_START),
+    ("`spec.domain.cpu`", "more than 512 vCPUs, also by request or limit", "no machine has them"),
+    ("`spec.domain.cpu.maxSockets`", "above 2147483647", "the field is an int32"),
+    ("`spec.domain.cpu.model`", "`host-passthrough` without KVM", "libvirt refuses it"),
+    ("`spec.terminationGracePeriodSeconds`", "negative, above 2147483647", "no time to wait for"),
+    ("`spec.domain.firmware.uuid`", "no UUID", _NO_START),
+    ("`spec.domain.clock.timezone`", "no name of a time zone", _NO_START),
+    (
+        "`serial` and `kernelArgs` of the firmware, `spec.domain.cpu.model`",
+        "line ends, control characters",
+        "they have no place in a domain document",
+    ),
+    ("`pciAddress`", "not from 0000:00:00.0 to 0000:ff:1f.7", "no machine has the slot"),
+    ("`spec.volumes[].emptyDisk.capacity`", "zero, negative", "no disk has that size"),
+    ("`spec.volumes[].containerDisk.image`", "empty", "there is nothing to pull"),
+    ("paths within images", "`//`", "it is the root"),
+    (
+        "`spec.volumes[].name` of a container disk",
+        "that of a volume of the launcher pod, such as `private`",
+        "the pod would be refused",
+    ),
+    ("`metadata.finalizers`", "KubeVirt's own, sent by a person", "kept once, not added again"),
+)
+"""Fields, their values, and why no guest has them though KubeVirt takes them."""
+
+
+_EVICTION = """
+## A host that is emptied
+
+Guests do not move yet. An Eviction of their host waits for them and names them, a host with a
+launcher pod is neither `evicted` nor offboarded, and its node agent holds back a shutdown
+([operations.md](operations.md#evictions)). Shut them down, or delete them. Nothing but
+`kubectl cordon` of its Node keeps new launcher pods from a host in maintenance.
+"""
+
+
+def page(run: str) -> str:
+    """The page as Markdown.
+
+    Args:
+        run: the writes of a real run, as Mermaid draws them.
+    """
     refused = list(_refused(virtual_machine_instance().fields["spec"], "spec"))
     parts = [
         _HEAD,
@@ -33,6 +106,12 @@ def page() -> str:
         ),
         "\n## Not honoured\n\n| Field | Planned | Fields below |\n| --- | --- | --- |\n",
         *(_row(path, below) for path, below in refused),
+        "\n## Refused though KubeVirt accepts it\n\n",
+        "Values that no guest can have. They are named when nothing else is wrong.\n\n",
+        "| Field | What | Why |\n| --- | --- | --- |\n",
+        *(f"| {field} | {what} | {why} |\n" for field, what, why in _STRICTER),
+        _EVICTION,
+        _RUN.format(run=run),
     ]
     return "".join(parts)
 

@@ -1,7 +1,7 @@
 """Verdicts that are others than KubeVirt's, each with its reason.
 
-Not here: fields that are not honoured (`vmi/support.py`), and what is stricter at the very fields
-that the recordings name for it (`vmi/rules/nonsense.py`).
+Not here: fields and values that are not honoured, as their causes say (`vmi/support.py`,
+`vmi/rules/nonsense.py`), and what is stricter at the very fields that the recordings name for it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 DERIVED: Final = "stricter by decision; the field is derived from the one that was sent"
-NEVER_STARTS: Final = "KubeVirt accepts it, and the guest never starts"
 INT32: Final = "the definition says int32, which a real API server refuses beyond, too"
 ONCE: Final = "a finalizer is there once; KubeVirt adds it again"
 WRAPPED: Final = "KubeVirt reads a negative number of CPUs as one beyond 4 billion, then refuses it"
 NO_TDX: Final = "KubeVirt prepares TDX before it refuses it; here nobody will"
 
 DIFFERENCES: Final = {
-    "001f8e1b31dae9f0": DERIVED,  # a limit of 1M is the guest's memory
-    "4aa7f1ec06976a8e": DERIVED,  # a limit of 1 byte
     "24ae679e432b8b21": DERIVED,  # a request of a million CPUs
-    "d09c23d88f202189": NEVER_STARTS,  # maxGuest -1
     "1cc1429f8de4c2f7": INT32,  # maxSockets 4294967295
     "b27fa25d84d2e73f": ONCE,
     "e4b681a744534c09": WRAPPED,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import pytest
+import yaml
 from tests.unit.vmi.instances import (
     CLUSTER,
     JANE,
@@ -20,6 +22,7 @@ from tests.unit.vmi.instances import (
 from hypercobalt.vmi import admission
 from hypercobalt.vmi.accounts import Account, account
 from hypercobalt.vmi.cluster import ClusterConfig
+from hypercobalt.vmi.paths import POD_VOLUMES
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import (
     MOST_CAUSES,
@@ -34,11 +37,25 @@ from hypercobalt.vmi.review import (
 )
 from hypercobalt.vmi.rules.nonsense import nonsense
 
+DISK, VOLUME = "spec.domain.devices.disks[0]", "spec.volumes[0].name"
 CONTROLLER = RequestUser("system:serviceaccount:kubevirt:kubevirt-controller")
+EXAMPLE = Path(__file__).parents[3] / "examples/vmi.yaml"
+
+
+def named(name: str) -> dict[str, Json]:
+    return {"spec__volumes__0__name": name, "spec__domain__devices__disks__0__name": name}
+
+
+def virtio(address: str) -> Json:
+    return {"bus": "virtio", "pciAddress": address}
 
 
 def test_the_base_of_these_tests_is_allowed() -> None:
     assert fields(instance()) == []
+
+
+def test_example_is_allowed() -> None:
+    assert fields(yaml.safe_load(EXAMPLE.read_bytes())) == []
 
 
 def test_a_person_hands_no_new_guest_to_a_node() -> None:
@@ -125,6 +142,25 @@ def test_namespace_of_the_actors_is_a_setting() -> None:
         ({"spec__domain__cpu": {"sockets": 2, "cores": 16, "threads": 17}}, "spec.domain.cpu"),
         ({"spec__domain__cpu": {"cores": 2**31}}, "spec.domain.cpu"),
         ({"spec__terminationGracePeriodSeconds": -1}, "spec.terminationGracePeriodSeconds"),
+        ({"spec__terminationGracePeriodSeconds": 2**31}, "spec.terminationGracePeriodSeconds"),
+        ({"spec__terminationGracePeriodSeconds": 2**63 - 1}, "spec.terminationGracePeriodSeconds"),
+        ({"spec__domain__clock__timezone": "../../etc/shadow"}, "spec.domain.clock.timezone"),
+        ({"spec__domain__clock__timezone": "/etc/shadow"}, "spec.domain.clock.timezone"),
+        ({"spec__domain__clock__timezone": ":/etc/shadow"}, "spec.domain.clock.timezone"),
+        ({"spec__domain__clock__timezone": "Europe//Berlin"}, "spec.domain.clock.timezone"),
+        ({"spec__domain__clock__timezone": "Europe/Ber\nlin"}, "spec.domain.clock.timezone"),
+        ({"spec__domain__clock__timezone": "a" * 65}, "spec.domain.clock.timezone"),
+        *(
+            (
+                {"spec__volumes__0__name": name, "spec__domain__devices__disks__0__name": name},
+                VOLUME,
+            )
+            for name in sorted(POD_VOLUMES)
+        ),
+        *(
+            ({"spec__domain__devices__disks__0__disk": virtio(address)}, f"{DISK}.disk.pciAddress")
+            for address in ("0000:00:20.0", "0000:00:3f.7", "0001:00:01.0", "ffff:ff:ff.7")
+        ),
         ({"spec__domain__firmware__uuid": "none"}, "spec.domain.firmware.uuid"),
         ({"spec__domain__firmware__uuid": "0" * 32}, "spec.domain.firmware.uuid"),
         ({"spec__domain__firmware__serial": "a\nb"}, "spec.domain.firmware.serial"),
@@ -161,6 +197,12 @@ def test_what_can_never_run_is_refused(changes: dict[str, Json], field: str) -> 
         {"spec__domain__memory__maxGuest": "0"},
         {"spec__domain__cpu": {"cores": 512}},
         {"spec__terminationGracePeriodSeconds": 0},
+        {"spec__terminationGracePeriodSeconds": 2**31 - 1},
+        {"spec__domain__clock__timezone": "America/Argentina/Buenos_Aires"},
+        {"spec__domain__clock__timezone": "Etc/GMT+12"},
+        {"spec__domain__clock__timezone": "UTC"},
+        {"spec__domain__devices__disks__0__disk": virtio("0000:00:1f.7")},
+        {"spec__domain__devices__disks__0__disk": virtio("0000:FF:0A.0")},
         {"spec__domain__firmware__serial": "a b/ä"},
         {"spec__domain__firmware__uuid": "7D0C3F5E-1C1F-4A54-9F3E-0D3B8A6A1C11"},
         {"spec__volumes": [{"name": "root", "emptyDisk": {"capacity": 1}}]},
@@ -168,6 +210,30 @@ def test_what_can_never_run_is_refused(changes: dict[str, Json], field: str) -> 
 )
 def test_what_can_just_run_is_allowed(changes: dict[str, Json]) -> None:
     assert fields(instance(**changes)) == []
+
+
+def test_interface_has_an_address_that_machines_have() -> None:
+    path = "spec.domain.devices.interfaces[0].pciAddress"
+    changes = {path.replace(".", "__").replace("[0]", "__0"): "0000:00:20.0"}
+    assert fields(instance(**changes)) == [path]
+
+
+def test_empty_disk_may_be_named_like_a_volume_of_the_pod() -> None:
+    """An empty disk is a file in one of those volumes."""
+    sent = instance(
+        spec__volumes=[{"name": "private", "emptyDisk": {"capacity": "1Gi"}}],
+        spec__domain__devices__disks__0__name="private",
+    )
+    assert fields(sent) == []
+
+
+@pytest.mark.parametrize("cache", ["none", "writeback"])
+def test_disk_that_guests_share_is_refused_whatever_its_cache(cache: str) -> None:
+    sent = instance(
+        spec__domain__devices__disks__0__shareable=True,
+        spec__domain__devices__disks__0__cache=cache,
+    )
+    assert fields(sent) == [f"{DISK}.shareable"]
 
 
 def test_host_passthrough_is_refused_where_there_is_no_kvm() -> None:
@@ -241,3 +307,18 @@ def test_answer_carries_ten_causes_and_how_many_more_there_are(*, count: int, mo
     assert (found.code, len(found.causes)) == (422, MOST_CAUSES)
     assert found.message.startswith("cause 0, cause 1, ")
     assert (f"and {count - MOST_CAUSES} more" in found.message) is more
+
+
+@pytest.mark.parametrize("name", ["hooks.kubevirt.io/hookSidecars", "kubevirt.io/ignitiondata"])
+def test_annotation_that_needs_a_gate_is_refused_unless_it_is_empty(name: str) -> None:
+    assert fields(instance(metadata__annotations={name: "x"})) == ["metadata.annotations"]
+    assert fields(instance(metadata__annotations={name: ""})) == []
+
+
+@pytest.mark.parametrize(
+    ("guest", "most"),
+    [("1Gi", "4Gi"), ("1023Mi", None), ("1025Mi", None), ("2047Pi", "8188Pi"), ("2Ei", None)],
+)
+def test_guest_can_grow_as_far_as_an_amount_goes(guest: str, most: str | None) -> None:
+    made = At(stored(instance(spec__domain__memory={"guest": guest})))
+    assert made["spec.domain.memory.maxGuest"].value == most

@@ -170,7 +170,7 @@ def test_gate_of_the_pod_follows_paused(
 
 
 @pytest.mark.parametrize("reason", [one for one in VMIConditionReason if "PAUSED" in one.name])
-def test_paused_says_why(reason: VMIConditionReason) -> None:
+def test_paused_condition_has_a_reason(reason: VMIConditionReason) -> None:
     found = paused(reason)
     assert (found.status, found.reason) == ("True", reason)
     assert found.message

@@ -41,6 +41,13 @@ def test_each_party_gives_up_15_seconds_after_the_one_before(
     assert (grace, launcher_grace(grace), pod_grace(grace)) == (s(handler), s(launcher), s(pod))
 
 
+@pytest.mark.parametrize("given", [2**31 - 1, 2**31, 2**63 - 1, 10**30])
+def test_no_grace_period_is_too_long_to_be_added_to_a_time(given: int) -> None:
+    step = stop_step(grace_period(given), T0, T0, T0 + s(10), can_ask=True)
+    assert step.call is StopCall.SHUTDOWN
+    assert launcher_wait(grace_period(given), T0, T0) == s(2**31 - 1 + 15)
+
+
 @dataclass(frozen=True)
 class At:
     """A shutdown, by the seconds that its begin and the last request lie back."""

@@ -74,7 +74,7 @@ def test_phase_by_domain(
 
 
 @pytest.mark.parametrize(("asks_first", "expected"), [(True, P.FAILED), (False, P.SUCCEEDED)])
-def test_destroyed_domain_failed_only_if_its_guest_was_asked(
+def test_destroyed_domain_failed_only_after_a_shutdown_request(
     asks_first: bool, expected: Phase
 ) -> None:
     destroyed = DomainView(C.SHUTOFF, R.DESTROYED)

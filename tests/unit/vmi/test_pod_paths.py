@@ -20,7 +20,8 @@ def test_files_lie_where_kubevirt_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/boot/vmlinuz", "vmlinuz"), ("vmlinuz", "vmlinuz"), ("/a/../.b c", ".b c")]
+    ("path", "name"),
+    [("/boot/vmlinuz", "vmlinuz"), ("vmlinuz", "vmlinuz"), ("/a/../.b c", ".b c"), ("/a/b/", "b")],
 )
 def test_a_kernel_is_found_by_its_last_name(path: str, name: str) -> None:
     expected = f"/var/run/kubevirt/container-disks/kernel-boot/{name}"

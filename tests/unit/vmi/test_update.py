@@ -38,10 +38,6 @@ def with_domain(old: JsonObject, **domain: Json) -> JsonObject:
     return changed(old, domain={**cast("JsonObject", spec_of(old)["domain"]), **domain})
 
 
-def volumes_of(obj: JsonObject) -> list[Json]:
-    return cast("list[Json]", spec_of(obj)["volumes"])
-
-
 @pytest.mark.parametrize(
     ("node", "owner", "allowed"),
     [
@@ -66,34 +62,52 @@ def test_memory_for_hotplug_is_fixed_once_it_is_there() -> None:
         assert is_allowed(old, new, CONTROLLER) is allowed
 
 
-@pytest.mark.parametrize("hot", [True, False], ids=["hot", "permanent"])
-def test_volume_of_a_claim_can_be_taken_out_if_it_was_plugged_in(*, hot: bool) -> None:
-    claim: JsonObject = {"claimName": "c", "hotpluggable": hot}
-    root: JsonObject = {"name": "root", "containerDisk": {"image": "a"}}
-    old = held(spec__volumes=[root, {"name": "data", "persistentVolumeClaim": claim}])
-    devices: JsonObject = {"disks": [{"name": "root", "disk": {"bus": "virtio"}}]}
-    new = with_domain(changed(old, volumes=volumes_of(old)[:1]), devices=devices)
-    assert is_allowed(old, new, CONTROLLER) is hot
+def test_memory_for_hotplug_may_be_added_and_taken_away_by_kubevirt() -> None:
+    with_most = held(spec__domain__memory={"guest": "1Gi", "maxGuest": "4Gi"})
+    without = with_domain(with_most, memory={"guest": "1Gi"})
+    assert is_allowed(with_most, without, CONTROLLER)
+    assert is_allowed(without, with_most, CONTROLLER)
 
 
-def test_volume_that_never_had_a_device_needs_none_now() -> None:
+def test_sockets_for_hotplug_are_fixed() -> None:
     old = held()
-    spare: JsonObject = {"name": "spare", "emptyDisk": {"capacity": "1Gi"}}
-    old = changed(old, volumes=[*volumes_of(old), spare])
-    assert is_allowed(old, old, CONTROLLER)
+    cpu = cast("dict[str, JsonObject]", spec_of(old)["domain"])["cpu"]
+    assert is_allowed(old, with_domain(old, cpu={**cpu, "sockets": 2}), CONTROLLER)
+    assert not is_allowed(old, with_domain(old, cpu={**cpu, "maxSockets": 3}), CONTROLLER)
 
 
-@pytest.mark.parametrize("system", [True, False], ids=["with a file system", "with nothing"])
-def test_claim_that_is_added_needs_a_device(*, system: bool) -> None:
+def test_spec_that_stays_as_it_was_is_not_judged_again() -> None:
+    odd = with_domain(changed(held(), volumes=[]), cpu=None)
+    assert is_allowed(odd, odd, CONTROLLER)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "allowed"),
+    [
+        ("", "", True),
+        ("", "host-a", False),
+        ("", "host-b", False),
+        ("host-a", "host-a", True),
+        ("host-b", "", True),
+        ("host-b", "host-c", True),
+    ],
+)
+def test_handler_chooses_no_target_of_a_migration(
+    before: str, after: str, *, allowed: bool
+) -> None:
+    old, new = held(), held()
+    old["status"] = {"nodeName": "host-a", "migrationState": {"targetNode": before}}
+    new["status"] = {"nodeName": "host-a", "migrationState": {"targetNode": after}}
+    assert is_allowed(old, new, RequestUser(HANDLER, node="host-a")) is allowed
+
+
+@pytest.mark.parametrize("value", ["", "x"])
+def test_reserved_label_that_a_person_adds_or_takes_away_is_refused(value: str) -> None:
     old = held()
-    claim: JsonObject = {"name": "more", "persistentVolumeClaim": {"claimName": "c"}}
-    devices = cast("dict[str, JsonObject]", spec_of(old)["domain"])["devices"]
-    systems: list[Json] = [{"name": "more", "virtiofs": {}}] if system else []
-    new = with_domain(
-        changed(old, volumes=[*volumes_of(old), claim]),
-        devices={**devices, "filesystems": systems},
-    )
-    assert is_allowed(old, new, CONTROLLER) is system
+    new: JsonObject = {**old, "metadata": {"labels": {"kubevirt.io/nodeName": value}}}
+    assert not is_allowed(old, new, JANE)
+    assert not is_allowed(new, old, JANE)
+    assert is_allowed(old, new, CONTROLLER)
 
 
 @pytest.mark.parametrize(

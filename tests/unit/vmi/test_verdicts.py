@@ -26,4 +26,4 @@ def test_each_difference_is_that_of_a_recorded_case() -> None:
 
 def test_hundreds_of_recorded_guests_can_run() -> None:
     answers = [answer(one) for group in GROUPS for one in recorded(group) if not one.by]
-    assert sum(not (one.refused or one.unsupported) for one in answers) >= 300
+    assert sum(not (one.refused or one.unsupported) for one in answers) >= 290

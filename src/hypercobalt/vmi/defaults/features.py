@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypercobalt.vmi.defaults.members import default, given, member, names
+from hypercobalt.vmi.defaults.members import given, member, objects
 from hypercobalt.vmi.review import JsonObject
 
 _STATES: Final = ("acpi", "apic", "smm", "pvspinlock")
 NEEDS: Final = (
-    ("synic", "vpindex"),
-    ("synictimer", "synic"),
+    ("evmcs", "vapic"),
     ("ipi", "vpindex"),
     ("tlbflush", "vpindex"),
-    ("evmcs", "vapic"),
+    ("synictimer", "synic"),
+    ("synic", "vpindex"),
 )
-"""Enlightenments of Hyper-V, and the one that each of them needs."""
-_DEEPEST: Final = ("synictimer", *(name for name, _ in NEEDS if name != "synictimer"))
+"""Enlightenments of Hyper-V, and the one that each of them needs: synictimer, which may add synic,
+before it."""
 _RETRIES: Final = 4096
 _VMX: Final = "vmx"
 
@@ -30,7 +30,7 @@ def apply(spec: JsonObject) -> None:
     hyperv = given(features, "hyperv")
     if hyperv is not None:
         _apply_hyperv(hyperv)
-        if _is_on(hyperv, "evmcs") and not unmet(hyperv):
+        if _meet_needs(hyperv) and _is_on(hyperv, "evmcs"):
             _require_vmx(member(member(spec, "domain"), "cpu"))
 
 
@@ -46,12 +46,18 @@ def _apply_hyperv(hyperv: JsonObject) -> None:
         for inner in ("direct", "extended"):
             _turn_on(given(state or {}, inner))
     spinlocks = given(hyperv, "spinlocks")
-    if spinlocks is not None:
-        default(spinlocks, "spinlocks", _RETRIES)
-    needs = dict(NEEDS)
-    for name in _DEEPEST:  # synictimer first, which may add synic
+    if spinlocks is not None and spinlocks["enabled"] is True:
+        spinlocks.setdefault("spinlocks", _RETRIES)
+
+
+def _meet_needs(hyperv: JsonObject) -> bool:
+    """Turn on each enlightenment that another needs; False at the first that the spec turns off."""
+    for name, need in NEEDS:
         if _is_on(hyperv, name):
-            _turn_on(member(hyperv, needs[name]))
+            _turn_on(member(hyperv, need))
+            if not _is_on(hyperv, need):
+                return False
+    return True
 
 
 def unmet(hyperv: JsonObject) -> list[tuple[str, str]]:
@@ -66,6 +72,9 @@ def _is_on(hyperv: JsonObject, name: str) -> bool:
 
 
 def _require_vmx(cpu: JsonObject) -> None:
+    found = next((one for one in objects(cpu, "features") if one.get("name") == _VMX), None)
     features = cpu.setdefault("features", [])
-    if isinstance(features, list) and _VMX not in names(cpu, "features"):
+    if found is not None:
+        found["policy"] = "require"
+    elif isinstance(features, list):
         features.append({"name": _VMX, "policy": "require"})

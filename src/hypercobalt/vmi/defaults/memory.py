@@ -13,6 +13,8 @@ from hypercobalt.vmi.review import Json, JsonObject
 _LEAST: Final = 1024**3
 """Bytes of the smallest guest that gets hotplug of memory."""
 _STEP: Final = 2 * 1024**2
+_MOST: Final = 2**63 - 1
+"""Bytes that an amount can hold."""
 
 
 def apply_guest(spec: JsonObject) -> None:
@@ -52,5 +54,6 @@ def apply_maximum(spec: JsonObject, cluster: ClusterConfig) -> None:
     guest = At(memory)["guest"].amount
     if "maxGuest" in memory or not _can_grow(At(spec)):
         return
-    if guest.value >= _LEAST and guest.value % _STEP == 0:
-        memory["maxGuest"] = str(Quantity.of(guest.value * cluster.max_hotplug_ratio, guest.format))
+    most = guest.value * cluster.max_hotplug_ratio
+    if guest.value >= _LEAST and guest.value % _STEP == 0 and most <= _MOST:
+        memory["maxGuest"] = str(Quantity.of(most, guest.format))

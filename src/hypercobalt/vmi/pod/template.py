@@ -27,7 +27,12 @@ from hypercobalt.api.pods import (
 )
 from hypercobalt.api.workloads import Container, EnvVar, Pod, PodSpec
 from hypercobalt.vmi.cluster import ClusterConfig
-from hypercobalt.vmi.grace import grace_period, launcher_grace, pod_grace
+from hypercobalt.vmi.grace import (
+    LONGEST_GRACE_SECONDS,
+    grace_period,
+    launcher_grace,
+    pod_grace,
+)
 from hypercobalt.vmi.paths import PodPaths
 from hypercobalt.vmi.pod.metadata import hostname, pod_meta
 from hypercobalt.vmi.pod.placing import affinity, node_selector
@@ -35,8 +40,6 @@ from hypercobalt.vmi.pod.resources import resources
 from hypercobalt.vmi.pod.volumes import mounts, pull_secrets, volumes
 from hypercobalt.vmi.unfit import UnfitVMIError
 
-LAUNCHER_MODULE: Final = "hypercobalt.virt.launcher"
-_LONGEST_GRACE_S: Final = 2**31 - 1
 _PATHS: Final = PodPaths()
 _ENVIRONMENT: Final = (
     # Where a session of libvirt keeps configuration, caches and sockets.
@@ -92,7 +95,7 @@ def _compute(vmi: VirtualMachineInstance, cluster: ClusterConfig) -> Container:
         name=names.COMPUTE_CONTAINER,
         image=cluster.launcher_image,
         imagePullPolicy="IfNotPresent",
-        command=("python3", "-m", LAUNCHER_MODULE, _settings(vmi)),
+        command=("python3", "-m", names.LAUNCHER_MODULE, _settings(vmi)),
         env=_ENVIRONMENT,
         ports=_ports(vmi.spec),
         resources=resources(vmi.spec.domain, cluster),
@@ -124,10 +127,9 @@ def _settings(vmi: VirtualMachineInstance) -> str:
 def _seconds(spec: VMISpec, *, of_pod: bool) -> int:
     """How long pod or launcher may take to end, in seconds."""
     given = spec.terminationGracePeriodSeconds
-    if given is not None and not 0 <= given <= _LONGEST_GRACE_S:
-        raise UnfitVMIError(
-            "spec.terminationGracePeriodSeconds", f"{given} is not from 0 to {_LONGEST_GRACE_S}"
-        )
+    if given is not None and not 0 <= given <= LONGEST_GRACE_SECONDS:
+        field = "spec.terminationGracePeriodSeconds"
+        raise UnfitVMIError(field, f"{given} is not from 0 to {LONGEST_GRACE_SECONDS}")
     grace = grace_period(given)
     return int((pod_grace(grace) if of_pod else launcher_grace(grace)).total_seconds())
 

@@ -21,12 +21,18 @@ from hypercobalt.api.pods import (
     Volume,
     VolumeMount,
 )
-from hypercobalt.vmi.paths import KERNEL_VOLUME, SOCKET_VOLUME, PodPaths
+from hypercobalt.vmi.paths import (
+    KERNEL_VOLUME,
+    POD_VOLUMES,
+    PRIVATE_VOLUME,
+    SOCKET_VOLUME,
+    PodPaths,
+)
 from hypercobalt.vmi.unfit import UnfitVMIError, label
 
 _PATHS: Final = PodPaths()
 _DIRECTORIES: Final = {
-    "private": _PATHS.private,
+    PRIVATE_VOLUME: _PATHS.private,
     "public": _PATHS.public,
     "ephemeral-disks": _PATHS.ephemeral,
     "libvirt-runtime": _PATHS.runtime,
@@ -90,7 +96,7 @@ def _image(name: str, source: ContainerDisk | KernelBootContainer) -> Volume:
 
 
 def _check(spec: VMISpec) -> None:
-    taken = {*_DIRECTORIES, KERNEL_VOLUME}
+    taken = set(POD_VOLUMES)
     for index, volume in enumerate(spec.volumes):
         field = f"spec.volumes[{index}]"
         if volume.containerDisk is None and volume.emptyDisk is None:

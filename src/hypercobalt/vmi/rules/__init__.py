@@ -24,6 +24,7 @@ from hypercobalt.vmi.rules import (
     guest,
     machine,
     networks,
+    passthrough,
     placement,
     probes,
     volumes,
@@ -46,7 +47,8 @@ def _metadata(meta: At, account: Account | None, cluster: ClusterConfig) -> Iter
         (names.HOOK_SIDECARS, "Sidecar"),
         (names.IGNITION, "ExperimentalIgnitionSupport"),
     ):
-        if name in meta["annotations"].members and gate not in cluster.feature_gates:
+        value = meta["annotations"].members.get(name)
+        if value and gate not in cluster.feature_gates:
             yield invalid(meta["annotations"], f"must not have {name} without gate {gate}")
 
 
@@ -70,6 +72,7 @@ def causes_of_spec(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     yield from machine.security(spec, cluster)
     yield from arm64.arm64(spec)
     yield from devices.devices(spec, cluster)
+    yield from passthrough.passthrough(spec, cluster)
     yield from probes.probes(spec)
     yield from credentials.credentials(spec)
     yield from placement.resolver(spec)

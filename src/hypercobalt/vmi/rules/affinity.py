@@ -7,13 +7,19 @@ Source: k8s.io/kubernetes, pkg/apis/core/validation/validation.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import FieldCause
 from hypercobalt.vmi.rules.causes import invalid
-from hypercobalt.vmi.rules.syntax import is_label, is_label_value, is_qualified_name
+from hypercobalt.vmi.rules.syntax import (
+    is_label,
+    is_label_value,
+    is_qualified_name,
+    is_subdomain,
+)
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -64,12 +70,16 @@ def _nodes(term: At) -> Iterator[FieldCause]:
         if not is_qualified_name(one["key"].text):
             yield invalid(one["key"], "must be the key of a label")
     for one in term["matchFields"]:
-        if one["key"].text != "metadata.name":
-            yield invalid(one["key"], "must be metadata.name")
         if one["operator"].text not in {"In", "NotIn"}:
             yield invalid(one["operator"], "must be In or NotIn")
-        if len(one["values"].items) != 1:
+        elif len(one["values"].items) != 1:
             yield invalid(one["values"], "must be one")
+        if one["key"].text != "metadata.name":
+            yield invalid(one["key"], "must be metadata.name")
+            continue
+        for value in one["values"]:
+            if not is_subdomain(value.text):
+                yield invalid(value, "must be the name of a node")
 
 
 def _pods(term: At) -> Iterator[FieldCause]:
@@ -103,8 +113,9 @@ def _selector(selector: At, path: str) -> Iterator[FieldCause]:
 
 def spreading(spec: At) -> Iterator[FieldCause]:
     """Whether constraints on spreading can be those of a pod."""
-    seen = set[tuple[str, str]]()
-    for one in spec["topologySpreadConstraints"]:
+    found = list(spec["topologySpreadConstraints"])
+    left = Counter(map(_spread, found))
+    for one in found:
         key, otherwise = one["topologyKey"], one["whenUnsatisfiable"]
         if one["maxSkew"].number <= 0:
             yield invalid(one["maxSkew"], "must be above zero")
@@ -112,8 +123,12 @@ def spreading(spec: At) -> Iterator[FieldCause]:
             yield invalid(key, "must be the key of a label")
         if not otherwise.text:
             yield invalid(otherwise, "is required")
-        if (key.text, otherwise.text) in seen:
-            yield invalid(one, "is there twice")
-        seen.add((key.text, otherwise.text))
+        left[_spread(one)] -= 1
+        if left[_spread(one)]:  # KubeVirt names the earlier one
+            yield invalid(f"{one.path}.{{topologyKey, whenUnsatisfiable}}", "are those of another")
         # KubeVirt names no item here.
         yield from _selector(one["labelSelector"], "spec.topologySpreadConstraints.labelSelector")
+
+
+def _spread(constraint: At) -> tuple[str, str]:
+    return constraint["topologyKey"].text, constraint["whenUnsatisfiable"].text

@@ -7,7 +7,7 @@ from typing import Final
 
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import FieldCause
-from hypercobalt.vmi.rules.causes import unsupported
+from hypercobalt.vmi.rules.causes import invalid, unsupported
 from hypercobalt.vmi.rules.disks import TARGETS
 
 _BUSES: Final = frozenset({"", "virtio", "scsi"})
@@ -21,10 +21,10 @@ def arm64(spec: At) -> Iterator[FieldCause]:
     devices, model, loader = domain["devices"], domain["cpu.model"], domain["firmware.bootloader"]
     if loader["bios"]:
         yield unsupported(loader["bios"], "is not there on arm64")
-    if loader["efi.secureBoot"].flag:
-        yield unsupported(loader["efi.secureBoot"], "is not there on arm64")
     if model.text and model.text != "host-passthrough":
         yield unsupported(model, "must be host-passthrough on arm64")
+    if domain["cpu.dedicatedCpuPlacement"].flag and domain["cpu.threads"].number > 1:
+        yield invalid(spec["architecture"], "has one thread for each core")
     for name in devices.holds("watchdog", "sound"):
         yield unsupported(devices[name], "is not there on arm64")
     for disk in devices["disks"]:

@@ -8,11 +8,17 @@ from typing import Final
 from hypercobalt.vmi.cluster import ClusterConfig
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import FieldCause
-from hypercobalt.vmi.rules.causes import invalid, required, unsupported
+from hypercobalt.vmi.rules.causes import invalid, unsupported
 
-_VIDEO: Final = frozenset({"vga", "cirrus", "virtio", "ramfb", "bochs"})
+_VIDEO: Final = {
+    "amd64": frozenset({"vga", "cirrus", "virtio", "ramfb", "bochs"}),
+    "arm64": frozenset({"virtio", "ramfb"}),
+    "s390x": frozenset({"virtio"}),
+}
+_FOREIGN_WATCHDOGS: Final = {"amd64": "diag288", "s390x": "i6300esb"}
+"""A watchdog that an architecture does not have."""
 _SOUND: Final = frozenset({"", "ich9", "ac97"})
-_PANIC: Final = frozenset({"", "hyperv", "isa", "pvpanic"})
+_PANIC: Final = frozenset({"hyperv", "isa", "pvpanic"})
 _GATED: Final = "needs a feature gate that is off"
 
 
@@ -24,24 +30,30 @@ def devices(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
             yield invalid(one["bus"], "must be virtio or usb")
         if one["type"].text != "tablet":
             yield invalid(one["type"], "must be tablet")
-    yield from _video(found)
+    architecture = spec["architecture"].text
+    yield from _video(found, architecture)
     yield from _sound(found["sound"])
-    watchdog = found["watchdog"]
-    if watchdog["diag288"] and spec["architecture"].text == "amd64":
-        yield unsupported(watchdog, "must be i6300esb on amd64")
-    for panic in found["panicDevices"]:
-        if panic["model"].text not in _PANIC:
-            yield invalid(panic["model"], "must be hyperv, isa or pvpanic")
+    yield from _watching(found, architecture)
     yield from _gated(spec, found, cluster)
-    yield from _passed_through(found, cluster)
 
 
-def _video(found: At) -> Iterator[FieldCause]:
-    video = found["video"]
+def _watching(found: At, architecture: str) -> Iterator[FieldCause]:
+    watchdog, panics = found["watchdog"], found["panicDevices"]
+    if watchdog[_FOREIGN_WATCHDOGS.get(architecture, "")]:
+        yield unsupported(watchdog, f"must be another one on {architecture}")
+    if panics.items and architecture == "s390x":
+        yield invalid(panics, "are not there on s390x")
+    for panic in panics:
+        if panic["model"] and panic["model"].text not in _PANIC:
+            yield invalid(panic["model"], "must be hyperv, isa or pvpanic")
+
+
+def _video(found: At, architecture: str) -> Iterator[FieldCause]:
+    video, types = found["video"], _VIDEO.get(architecture)
     if video and found["autoattachGraphicsDevice"].value is False:
         yield invalid("spec.video", "needs a graphics device")
-    if video and video["type"].text not in _VIDEO:
-        yield unsupported(video["type"], f"must be one of {', '.join(sorted(_VIDEO))}")
+    if video and types is not None and video["type"].text not in types:
+        yield unsupported(video["type"], f"must be one of {', '.join(sorted(types))}")
 
 
 def _sound(sound: At) -> Iterator[FieldCause]:
@@ -59,20 +71,3 @@ def _gated(spec: At, found: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     reserved = spec["domain.memory.reservedOverhead"]
     if reserved and "ReservedOverheadMemlock" not in gates:
         yield invalid(reserved, _GATED)
-
-
-def _passed_through(found: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
-    hosts = found["hostDevices"]
-    if hosts.items and "HostDevices" not in cluster.feature_gates:
-        yield invalid("spec.HostDevices", _GATED)
-    for list_ in (found["gpus"], hosts):
-        for one in list_:
-            named, claimed = one["deviceName"].text, one.holds("claimName", "requestName")
-            if named and claimed:
-                yield invalid(list_, "must have a deviceName or a claim, not both")
-            elif not named and not claimed:
-                yield required(list_, "must have a deviceName or a claim")
-            elif not named and claimed == ["claimName"]:
-                yield required(one["requestName"], "is required")
-            elif not named and claimed == ["requestName"]:
-                yield invalid(list_, "must have a claimName with a requestName")

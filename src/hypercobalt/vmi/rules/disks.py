@@ -57,8 +57,8 @@ def _target(
             yield invalid(disk["lun"], "must be on a claim")
         if disk["lun.reservation"].flag and "PersistentReservation" not in cluster.feature_gates:
             yield invalid(f"{list_}.luns.reservation", "needs a feature gate that is off")
-    for kind in kinds:
-        yield from _bus(disk, kind)
+    if kinds:  # the first of several alone
+        yield from _bus(disk, kinds[0])
     if volume is not None and volume["downwardMetrics"]:
         yield from _metrics(disk)
     bus = disk[kinds[0]]["bus"].text if kinds else ""
@@ -80,7 +80,7 @@ def _metrics(disk: At) -> Iterator[FieldCause]:
 
 def _bus(disk: At, kind: str) -> Iterator[FieldCause]:
     bus = disk[kind]["bus"]
-    if bus.text == "ide" or bus.text not in _BUSES:
+    if bus.text not in _BUSES:
         yield invalid(bus, "must be virtio, scsi, sata or usb")
     elif kind == "cdrom" and bus.text == "virtio":
         yield invalid(bus, "must not be virtio for a CD-ROM")
@@ -108,15 +108,19 @@ def _blocks(disk: At) -> Iterator[FieldCause]:
     custom = size["custom"]
     if not custom:
         return
-    if size["matchVolume"]:
+    match = size["matchVolume"]
+    if match and match["enabled"].value is not False:
         yield invalid(size, "must be custom or matchVolume, not both")
         return
     logical, physical = custom["logical"], custom["physical"]
-    on_sata = any(disk[kind]["bus"].text == "sata" for kind in TARGETS)
+    discarded = custom["discardGranularity"].number
+    on_sata = [disk[kind]["bus"].text for kind in disk.holds(*TARGETS)][:1] == ["sata"]
     if on_sata and logical.number != _LEAST_BLOCK:
         yield invalid(logical, "must be 512 on sata")
     elif logical.number > physical.number:
         yield invalid(logical, "must not be above the physical size")
+    elif logical.number and discarded % logical.number:
+        yield invalid(custom["discardGranularity"], "must be a multiple of the logical size")
     else:
         for one in (logical, physical):
             if not _is_block(one.number):
@@ -130,12 +134,16 @@ def _is_block(size: int) -> bool:
 def boot_order(devices: At) -> Iterator[FieldCause]:
     """Whether no two disks and interfaces have the same place."""
     seen = set[int]()
+    bad = set[str]()
     for index, interface in enumerate(devices["interfaces"]):
         order = interface["bootOrder"]
         if order and order.number < 1:
             yield invalid(f"spec[{index}].bootOrder", "must be 1 or above")  # as KubeVirt names it
+            bad.add(order.path)
     for device in (*devices["disks"], *devices["interfaces"]):
         order = device["bootOrder"]
-        if order and order.number in seen:
+        if not order or order.path in bad:
+            continue
+        if order.number in seen:
             yield invalid(order, "is the place of another device")
-        seen |= {order.number} if order else set()
+        seen.add(order.number)

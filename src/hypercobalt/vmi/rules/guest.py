@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
 from hypercobalt.api.quantity import Quantity
@@ -12,7 +13,6 @@ from hypercobalt.vmi.rules.causes import invalid, required, unsupported
 
 _LEAST_REQUEST: Final = Quantity("1M")
 _ZERO: Final = Quantity(0)
-_NANOS: Final = 10**9
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
 _MOST_THREADS: Final = 2
 
@@ -29,20 +29,19 @@ def memory(domain: At) -> Iterator[FieldCause]:
         yield invalid(request, "must be 1M or more")
     if limit.amount < _ZERO:
         yield invalid(limit, "must not be negative")
-    if limit.amount > _ZERO and request.amount > limit.amount:
+    if limit.amount > _ZERO and request.amount.value > limit.amount.value:
         yield invalid(request, "must not be above the limit")
     if pages:
-        yield from _huge_pages(domain, request if request.amount else guest)
+        wanted = request.amount or guest.amount or limit.amount
+        yield from _huge_pages(pages["pageSize"], wanted.value, request)
 
 
-def _huge_pages(domain: At, memory: At) -> Iterator[FieldCause]:
-    page = domain["memory.hugepages.pageSize"]
-    size, wanted = page.amount.value, memory.amount.value
-    if size and (wanted < size or wanted % size):
-        path = domain["resources.requests.memory"]
-        yield invalid(path, "must be a multiple of the size of a huge page")
-    elif size <= 0:
+def _huge_pages(page: At, wanted: int, request: At) -> Iterator[FieldCause]:
+    size = page.amount.value
+    if not size:
         yield invalid(page, "must be a size above zero, such as 2Mi")
+    elif wanted and (wanted < size or wanted % size):
+        yield invalid(request, "must be a multiple of the size of a huge page")
 
 
 def cpu(domain: At) -> Iterator[FieldCause]:
@@ -52,7 +51,7 @@ def cpu(domain: At) -> Iterator[FieldCause]:
     for one in (request, limit):
         if one.amount < _ZERO:
             yield invalid(one, "must not be negative")
-    if limit.amount > _ZERO and request.amount > limit.amount:
+    if limit.amount > _ZERO and _milli(request.amount) > _milli(limit.amount):
         yield invalid(request, "must not be above the limit")
     if cpu["maxSockets"].number and cpu["sockets"].number > cpu["maxSockets"].number:
         yield invalid(cpu["sockets"], "must not be above maxSockets")
@@ -65,6 +64,18 @@ def cpu(domain: At) -> Iterator[FieldCause]:
     yield from _placement(domain, cpu)
     if cpu["dedicatedCpuPlacement"].flag:
         yield from _dedicated(domain, cpu, request, limit)
+
+
+def _milli(amount: Quantity) -> int:
+    """Thousandths of a CPU, rounded away from zero as KubeVirt compares them."""
+    count = -(-abs(amount.nanos) // 10**6)
+    return count if amount > _ZERO else -count
+
+
+def _vcpus(cpu: At) -> int:
+    """How many vCPUs the topology has; what is not given counts as one, unless nothing is."""
+    given = [cpu[name].number for name in ("sockets", "cores", "threads")]
+    return prod(filter(None, given)) if any(given) else 0
 
 
 def _placement(domain: At, cpu: At) -> Iterator[FieldCause]:
@@ -85,20 +96,20 @@ def _placement(domain: At, cpu: At) -> Iterator[FieldCause]:
 def _dedicated(domain: At, cpu: At, request: At, limit: At) -> Iterator[FieldCause]:
     field = cpu["dedicatedCpuPlacement"]
     wanted, least = domain["resources.limits.memory"], domain["resources.requests.memory"]
-    if not (wanted or least or domain["memory.guest"] or domain["memory.hugepages"]):
+    guest, pages = domain["memory.guest"], domain["memory.hugepages"]
+    if not (wanted.amount or least.amount or pages or guest.amount):
         yield invalid(wanted, "is needed for dedicated CPUs")
     for one in (request, limit):
-        if one.amount.nanos % _NANOS:
+        if one.amount > _ZERO and one.amount.value * 1000 != _milli(one.amount):
             yield invalid(one, "must be a whole number for dedicated CPUs")
-    if wanted.amount > _ZERO and least.amount > _ZERO and wanted.amount != least.amount:
+    if wanted.amount > _ZERO and least.amount > _ZERO and wanted.amount.value != least.amount.value:
         yield invalid(least, "must equal the limit for dedicated CPUs")
-    if not (request.amount or limit.amount or cpu["cores"].number):
+    counts, vcpus = {request.amount.value, limit.amount.value}, _vcpus(cpu)
+    if not any(counts) and not vcpus:
         yield invalid(field, "needs a request or limit of CPUs, or cores")
-    if (
-        request.amount > _ZERO
-        and limit.amount > _ZERO
-        and request.amount.value != limit.amount.value
-    ):
+    if len(counts) > 1 and min(counts) > 0:
         yield invalid(field, "needs a request of CPUs that equals the limit")
+    if vcpus and max(counts) > 0 and vcpus not in counts:
+        yield invalid(field, "needs a request or limit of as many CPUs as the guest has")
     if cpu["threads"].number > _MOST_THREADS:
         yield invalid(field, "allows at most two threads for each core")

@@ -17,11 +17,7 @@ ARCHITECTURES: Final = frozenset({"amd64", "arm64", "s390x"})
 
 _PATTERNS: Final = {"arm64": ("virt*",), "s390x": ("s390-ccw-virtio*",)}
 _POLICIES: Final = frozenset({"shared", "auto", "supplementalPool"})
-_GATES: Final = {
-    "sev": "WorkloadEncryptionSEV",
-    "snp": "WorkloadEncryptionSEV",
-    "tdx": "WorkloadEncryptionTDX",
-}
+_TDX: Final = "WorkloadEncryptionTDX"
 
 
 def machine(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
@@ -30,7 +26,8 @@ def machine(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     if architecture.text not in ARCHITECTURES:
         yield invalid(architecture, "must be amd64, arm64 or s390x")
     patterns = _PATTERNS.get(architecture.text, cluster.machine_patterns)
-    if not any(fnmatchcase(type_.text, pattern) for pattern in patterns):
+    known = any(fnmatchcase(type_.text, pattern) for pattern in patterns)
+    if not known or "/" in type_.text:  # for which no star stands
         yield invalid(type_, f"must match {', '.join(patterns)}")
 
 
@@ -40,7 +37,9 @@ def firmware(domain: At) -> Iterator[FieldCause]:
     efi = loader["efi"]
     if efi and loader["bios"]:
         yield invalid(loader, "must be bios or efi, not both")
-    if efi and efi["secureBoot"].value is not False and not domain["features.smm.enabled"].flag:
+    secure = bool(efi) and efi["secureBoot"].value is not False
+    keyed = domain["features.smm.enabled"].flag or domain["launchSecurity.tdx"]
+    if secure and not keyed:
         yield invalid(domain, "needs features.smm for secure boot")
     yield from _kernel(domain["firmware.kernelBoot"])
 
@@ -62,9 +61,9 @@ def _kernel(boot: At) -> Iterator[FieldCause]:
 
 
 def is_path(text: str) -> bool:
-    """Whether it is an absolute path of a file, in its shortest form."""
-    shortest = posixpath.normpath(text) == text and not text.startswith("//")
-    return text != "/" and text.startswith("/") and shortest
+    """Whether it is an absolute path without relative parts; one slash may end it."""
+    named = text.removesuffix("/")
+    return bool(named) and named == posixpath.normpath(f"///{text}") != "/"
 
 
 def tables(spec: At) -> Iterator[FieldCause]:
@@ -83,14 +82,21 @@ def features(domain: At) -> Iterator[FieldCause]:
     """Whether the enlightenments of Hyper-V have what they need."""
     features = domain["features"]
     hyperv = features["hyperv"]
-    if features["hypervPassthrough.enabled"].flag and hyperv:
+    if features["hypervPassthrough"] and hyperv:
         yield invalid(hyperv, "cannot be combined with hypervPassthrough")
     for name, need in unmet(hyperv.members):
         # KubeVirt names the parent twice.
         yield invalid(f"{hyperv.path}.domain.features.hyperv.{name}", f"needs {need}")
-    vmx = (one for one in domain["cpu.features"] if one["name"].text == "vmx")
-    if hyperv["evmcs.enabled"].flag and not any(one["policy"].text == "require" for one in vmx):
-        yield required(domain["cpu.features"], "must require vmx for evmcs")
+    if hyperv["evmcs"] and hyperv["evmcs.enabled"].value is not False:
+        yield from _required_by_evmcs(domain["cpu.features"])
+
+
+def _required_by_evmcs(features: At) -> Iterator[FieldCause]:
+    if not features.items:
+        yield required(features, "must require vmx for evmcs")
+    for one in features:
+        if one["name"].text == "vmx" and one["policy"].text != "require":
+            yield invalid(one["policy"], "must be require for evmcs")
 
 
 def threads(domain: At) -> Iterator[FieldCause]:
@@ -105,24 +111,32 @@ def threads(domain: At) -> Iterator[FieldCause]:
 
 def security(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     """Whether one kind of launch security is chosen, and can be had."""
-    launch = spec["domain.launchSecurity"]
-    if not launch:
-        return
+    launch, architecture = spec["domain.launchSecurity"], spec["architecture"]
+    if launch and architecture.text == "amd64":
+        yield from _of_amd64(spec, launch, cluster)
+    elif launch and architecture.text != "s390x":
+        yield invalid(architecture, "has no launch security")
+
+
+def _of_amd64(spec: At, launch: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     kinds = launch.holds("sev", "snp", "tdx")
     if len(kinds) != 1:
         yield forbidden("spec.launchSecurity", "must name one of sev, snp and tdx")
         return
+    if kinds == ["tdx"]:
+        if _TDX not in cluster.feature_gates:
+            yield invalid("spec.launchSecurity", "needs a feature gate that is off")
+            return
+        if spec["domain.features.smm.enabled"].flag:
+            yield invalid("spec.launchSecurity", "has no SMM with TDX")
     efi = spec["domain.firmware.bootloader.efi"]
-    if (
-        _GATES[kinds[0]] == "WorkloadEncryptionTDX"
-        and _GATES[kinds[0]] not in cluster.feature_gates
-    ):
-        yield invalid("spec.launchSecurity", "needs a feature gate that is off")
-    elif not efi or efi["secureBoot"].value is not False:
-        yield invalid("spec.launchSecurity", "needs EFI without secure boot")
+    if not efi:
+        yield invalid("spec.launchSecurity", "needs EFI")
+    elif kinds != ["tdx"] and efi["secureBoot"].value is not False:
+        yield invalid("spec.launchSecurity", "has no secure boot")
+    if kinds != ["sev"] and efi["persistent"].flag:
+        yield invalid("spec.launchSecurity", "has no variables of EFI that stay")
     if any(one["bootOrder"] for one in spec["domain.devices.interfaces"]):
         yield invalid("spec.launchSecurity", "has no NICs to boot from")
     if launch["sev.attestation"] and spec["startStrategy"].text != "Paused":
         yield invalid("spec.launchSecurity", "is attested before the guest starts: Paused")
-    if spec["architecture"].text != "amd64":
-        yield invalid(spec["architecture"], "has no launch security of that kind")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from hypercobalt.vmi.cluster import ClusterConfig
@@ -42,6 +42,9 @@ def networks(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
         yield duplicate("spec.interfaces", "must have at most one on the pod network")
     if len(defaults) > 1 or (defaults and pods):
         yield invalid(spec["networks"], "must have one default at most")
+    nameless = next((one for one in found if one["multus"] and not _is_named(one)), None)
+    if nameless is not None:  # KubeVirt looks no further
+        yield required(nameless, "must have a networkName")
     if any(one["resourceClaim"] for one in found) and (
         "NetworkDevicesWithDRA" not in cluster.feature_gates
     ):
@@ -51,8 +54,6 @@ def networks(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     for one in found:
         if len(one.holds("pod", "multus", "resourceClaim")) != 1:
             yield required(one, "must have one source")
-        if one["multus"] and not one["multus.networkName"].text:
-            yield required(one, "must have a networkName")
         name = one["name"].text
         if name in seen:
             yield duplicate(one["name"], "is the name of another network")
@@ -61,9 +62,14 @@ def networks(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
         seen.add(name)
 
 
+def _is_named(network: At) -> bool:
+    return bool(network["multus.networkName"].text)
+
+
 def interfaces(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     """Whether each interface has a network, a binding that suits it, and sound settings."""
     known = {one["name"].text: one for one in spec["networks"]}
+    main = next((one["name"].text for one in spec["networks"] if _is_main(one)), None)
     found = list(spec["domain.devices.interfaces"])
     seen = set[str]()
     for one in found:
@@ -77,6 +83,7 @@ def interfaces(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
         if not _NAME.fullmatch(name.text):
             yield invalid(name, "must have letters, digits, - and _ only")
         yield from _binding(one, network, cluster)
+        yield from _state(one, is_main=name.text == main)
         yield from _settings(one)
         if network is not None and network["pod"]:
             yield from _ports(one)
@@ -100,17 +107,20 @@ def _binding(one: At, network: At | None, cluster: ClusterConfig) -> Iterator[Fi
         yield invalid(one["name"], "must not be a bridge on the pod network")
     if one["passtBinding"] and network is not None and not on_pod:
         yield invalid(one["name"], "must be on the pod network for passt")
-    yield from _state(one, network)
 
 
-def _state(one: At, network: At | None) -> Iterator[FieldCause]:
+def _is_main(network: At) -> bool:
+    """Whether it is the one that a pod cannot be without; the first of several counts."""
+    return bool(network["pod"]) or network["multus.default"].flag
+
+
+def _state(one: At, *, is_main: bool) -> Iterator[FieldCause]:
     state = one["state"]
-    main = network is not None and (network["pod"] or network["multus.default"].flag)
     if state.text not in _STATES:
         yield invalid(state, "must be up, down or absent")
     elif state.text and one["sriov"]:
         yield invalid(state, "must not be set for sriov")
-    elif state.text == "absent" and (main or not one["bridge"]):
+    elif state.text == "absent" and (is_main or not one["bridge"]):
         yield invalid(state, "must not be absent: only a bridge on a second network can be")
 
 
@@ -155,8 +165,9 @@ def _dhcp(one: At) -> Iterator[FieldCause]:
 
 
 def _is_ipv4(text: str) -> bool:
+    """Whether it is an IPv4 address, also one that is written as an IPv6 address."""
     try:
-        IPv4Address(text)
-    except AddressValueError:
+        found = ip_address(text)
+    except ValueError:
         return False
-    return True
+    return isinstance(found, IPv4Address) or (found.ipv4_mapped is not None and "%" not in text)

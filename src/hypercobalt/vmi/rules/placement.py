@@ -7,13 +7,13 @@ from typing import Final
 
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import FieldCause
-from hypercobalt.vmi.rules.causes import invalid, required
+from hypercobalt.vmi.rules.causes import duplicate, invalid, required
 from hypercobalt.vmi.rules.syntax import is_address, is_label, is_subdomain
 
 _STRATEGIES: Final = frozenset({"None", "LiveMigrate", "LiveMigrateIfPossible", "External"})
 _MOST_SERVERS: Final = 3
-_MOST_SEARCHES: Final = 32
-_LONGEST_SEARCHES: Final = 2048
+_MOST_SEARCHES: Final = 6
+_LONGEST_SEARCHES: Final = 256
 
 
 def names(spec: At) -> Iterator[FieldCause]:
@@ -25,8 +25,8 @@ def names(spec: At) -> Iterator[FieldCause]:
         yield invalid(subdomain, "must be a DNS subdomain")
     if account.text and not is_subdomain(account.text):
         yield invalid(account, "must be a DNS subdomain")
-    volumes = {one["serviceAccount.serviceAccountName"].text for one in spec["volumes"]} - {""}
-    if account.text and volumes and volumes != {account.text}:
+    named = (one["serviceAccount"] for one in spec["volumes"] if one["serviceAccount"])
+    if account.text and any(one["serviceAccountName"].text != account.text for one in named):
         yield invalid(account, "must be that of the volume")
 
 
@@ -55,9 +55,11 @@ def resolver(spec: At) -> Iterator[FieldCause]:
     if len(servers.items) > _MOST_SERVERS or not all(is_address(one.text) for one in servers):
         yield invalid("nameservers", "must be at most 3 IP addresses")
     texts = [one.text for one in searches]
-    domains = all(is_subdomain(text.removesuffix(".")) for text in texts)
-    too_many = len(texts) > _MOST_SEARCHES or len(" ".join(texts)) > _LONGEST_SEARCHES
-    if too_many or not domains:
+    length = len(" ".join(texts).encode("utf-8", "surrogatepass"))
+    if len(texts) > _MOST_SEARCHES or length > _LONGEST_SEARCHES:
+        most = f"{_MOST_SEARCHES} domains of {_LONGEST_SEARCHES} characters together"
+        yield invalid("searchDomains", f"must be at most {most}")
+    if not all(is_subdomain(text) for text in texts):
         yield invalid("searchDomains", "must be DNS subdomains")
     if any(not one["name"].text for one in config["options"]):
         yield invalid("options", "must have a name")
@@ -65,23 +67,26 @@ def resolver(spec: At) -> Iterator[FieldCause]:
 
 def claims(spec: At) -> Iterator[FieldCause]:
     """Whether each resource claim has a name, and one source."""
+    seen = set[str]()
     for claim in spec["resourceClaims"]:
-        if not is_label(claim["name"].text):
-            yield invalid(claim["name"], "must be a DNS label")
+        name = claim["name"]
+        if not name.text:
+            yield required(name, "is required")
+        elif name.text in seen:
+            yield duplicate(name, "is the name of another claim")
+        elif not is_label(name.text):
+            yield invalid(name, "must be a DNS label")
+        seen.add(name.text)
         sources = claim.holds("resourceClaimName", "resourceClaimTemplateName")
         if len(sources) != 1:
             yield invalid(claim, "must have one source")
-        for name in sources:
-            if not is_subdomain(claim[name].text):
-                yield invalid(claim[name], "must be a DNS subdomain")
+        for source in sources:
+            if not is_subdomain(claim[source].text):
+                yield invalid(claim[source], "must be a DNS subdomain")
 
 
 def utility_volumes(spec: At) -> Iterator[FieldCause]:
-    """Whether volumes for tools name a claim, and no other volume."""
+    """Whether there are no volumes for tools yet: a running guest alone gets them."""
     found = spec["utilityVolumes"]
-    taken = {one["name"].text for one in spec["volumes"]}
-    bad = any(
-        not one["claimName"].text or one["name"].text in taken or one["type"].text for one in found
-    )
-    if bad or found.items:
+    if found.items:
         yield invalid(found, "must not be set when a guest is created")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ _NAMED: Final = (
 _CLOUD_INIT: Final = ("cloudInitNoCloud", "cloudInitConfigDrive")
 _INLINE: Final = 2048
 """Bytes of user data, or of network data, within a manifest."""
+_UNENCODED: Final = re.compile(r"[^A-Za-z0-9+/]")
 _HOST_DISK: Final = "HostDisk"
+_RESERVED_PATHS: Final = ("/var/run/kubevirt", "/var/run/libvirt")
 
 
 def volumes(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
@@ -63,13 +66,20 @@ def volumes(spec: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
 
 
 def _served(spec: At) -> Iterator[FieldCause]:
-    """A volume is for a disk or a file system; one of them for file systems alone."""
+    """A volume is for a disk or a file system; one kind of them for file systems alone."""
     systems = {one["name"].text for one in spec["domain.devices.filesystems"]}
-    devices = systems | {one["name"].text for one in spec["domain.devices.disks"]}
+    disks = {one["name"].text for one in spec["domain.devices.disks"]}
     for index, volume in enumerate(spec["volumes"]):
-        served = systems if volume["containerPath"] else devices
-        if volume["name"].text not in served:
-            yield invalid(f"spec.domain.volumes[{index}]", "must be used by a device")
+        name, path = volume["name"].text, volume["containerPath"]
+        at = f"spec.domain.volumes[{index}]"  # as KubeVirt names it here
+        if volume["memoryDump"]:
+            continue
+        if name not in systems | disks:
+            yield invalid(f"{at}.name", "must be used by a device")
+        if path and (name in disks or name not in systems):
+            yield invalid(at, "must be used by a file system, and by no disk")
+        if path and path["path"].text.startswith(_RESERVED_PATHS):
+            yield invalid(f"{at}.containerPath.path", "is used by the launcher")
     claims = {
         one["name"].text
         for one in spec["volumes"]
@@ -88,9 +98,8 @@ def _source(volume: At, cluster: ClusterConfig) -> Iterator[FieldCause]:
     for kind, name in _NAMED:
         if volume[kind] and not volume[kind][name].text:
             yield invalid(volume[kind][name], "is required")
-    for kind in _CLOUD_INIT:
-        if volume[kind]:
-            yield from _cloud_init(volume[kind])
+    for kind in volume.holds(*_CLOUD_INIT)[:1]:
+        yield from _cloud_init(volume[kind])
     if volume["hostDisk"]:
         yield from _host_disk(volume, cluster)
     if volume["downwardMetrics"] and "DownwardMetrics" not in cluster.feature_gates:
@@ -107,13 +116,12 @@ def _cloud_init(source: At) -> Iterator[FieldCause]:
     if not user and not network:
         yield invalid(source, "must have user data or network data")
     for name in ("userData", "networkData"):
-        encoded = source[f"{name}Base64"]
-        data = source[name].text.encode("utf-8", "surrogatepass")
-        if encoded.text:
-            decoded = _decoded(encoded.text)
-            if decoded is None:
-                yield invalid(encoded, "must be base64")
-            data = decoded or b""
+        encoded, plain = source[f"{name}Base64"].text, source[name].text
+        decoded = _decoded(encoded)
+        if decoded is None:
+            yield invalid(source[f"{name}Base64"], "must be base64")
+            decoded = _beginning(encoded)
+        data = plain.encode("utf-8", "surrogatepass") or decoded
         if len(data) > _INLINE:
             yield invalid(source, f"must have at most {_INLINE} bytes of data")
 
@@ -127,6 +135,12 @@ def _decoded(text: str) -> bytes | None:
         return b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         return None
+
+
+def _beginning(text: str) -> bytes:
+    """What can be decoded before the first fault: KubeVirt counts it."""
+    sound = _UNENCODED.split(text.replace("\r", "").replace("\n", ""), maxsplit=1)[0]
+    return b64decode(sound[: len(sound) // 4 * 4])
 
 
 def _host_disk(volume: At, cluster: ClusterConfig) -> Iterator[FieldCause]:

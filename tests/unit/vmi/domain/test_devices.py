@@ -78,7 +78,7 @@ def test_controllers_are_those_of_the_devices(devices: Json, expected: Json) -> 
         ({"inputs": [{"name": "t", "type": "tablet"}]}, "input/alias", [{"name": "ua-t"}]),
     ],
 )  # fmt: skip
-def test_devices_are_those_that_are_asked_for(devices: Json, path: str, expected: Json) -> None:
+def test_devices_are_those_that_are_requested(devices: Json, path: str, expected: Json) -> None:
     root = made(guest(devices=devices))
     assert [it.attrib for it in root.findall(f"devices/{path}")] == expected
 

@@ -88,7 +88,7 @@ def test_the_format_of_an_image_is_named() -> None:
         ({"cdrom": {"readonly": False}}, "cdrom", 0),
     ],
 )
-def test_a_cdrom_is_read_only_unless_it_is_said_not_to_be(
+def test_a_cdrom_is_read_only_unless_its_spec_differs(
     disk: Json, device: str, readonly: int
 ) -> None:
     found = disk_of(disk)
@@ -104,7 +104,7 @@ def test_a_cdrom_has_a_tray_and_no_serial_number() -> None:
     assert one(disk_of({"serial": "S"}), "serial").text == "S"
 
 
-def test_a_plain_disk_has_no_more_than_it_asks_for() -> None:
+def test_a_plain_disk_has_no_more_than_its_spec_requests() -> None:
     found = disk_of({"disk": {"bus": "virtio"}})
     parts = [it.tag for it in found]
     assert parts == ["source", "target", "driver", "alias", "backingStore"]
@@ -179,7 +179,7 @@ def test_block_size_of_a_volume_is_not_honoured(match: Json) -> None:
         disk_of({"blockSize": {"matchVolume": match}})
 
 
-def test_a_disk_has_the_pci_address_that_it_asks_for() -> None:
+def test_a_disk_has_the_pci_address_of_its_spec() -> None:
     found = disk_of({"disk": {"bus": "virtio", "pciAddress": "0000:3F:1a.7"}})
     assert one(found, "address").attrib == {
         "type": "pci",

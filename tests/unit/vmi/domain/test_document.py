@@ -57,7 +57,7 @@ def test_a_name_that_is_a_path_is_refused(field: str) -> None:
         made(guest(metadata={field: "../a"}))
 
 
-def test_domain_says_whose_it_is() -> None:
+def test_domain_has_the_vmi_it_belongs_to_in_its_metadata() -> None:
     assert one(made(guest()), ".//{http://kubevirt.io}uid").text == UID
 
 
@@ -171,7 +171,7 @@ def test_a_time_zone_that_is_a_path_is_refused(zone: str) -> None:
         made(guest(domain={"clock": {"timezone": zone}}))
 
 
-def test_a_timer_is_present_unless_it_is_said_not_to_be() -> None:
+def test_a_timer_is_present_unless_it_is_disabled() -> None:
     timers = {
         "rtc": {"track": "wall", "tickPolicy": "delay"},
         "kvm": {"present": False},
@@ -195,9 +195,7 @@ def test_a_timer_is_present_unless_it_is_said_not_to_be() -> None:
         ({"apic": {"enabled": False, "endOfInterrupt": True}}, 1, []),
     ],
 )
-def test_acpi_is_on_and_apic_off_where_nothing_is_said(
-    features: Json, acpi: int, apic: Json
-) -> None:
+def test_acpi_is_on_and_apic_off_by_default(features: Json, acpi: int, apic: Json) -> None:
     found = one(made(guest(domain={"features": features})), "features")
     assert len(found.findall("acpi")) == acpi
     assert [it.attrib for it in found.findall("apic")] == apic

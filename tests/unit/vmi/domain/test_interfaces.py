@@ -70,7 +70,9 @@ def test_a_mac_address_that_is_none_is_refused(mac: str) -> None:
         ({}, "driver", None),
     ],
 )  # fmt: skip
-def test_an_interface_has_what_it_asks_for(nic: Json, element_: str, attributes: Json) -> None:
+def test_an_interface_has_what_its_spec_requests(
+    nic: Json, element_: str, attributes: Json
+) -> None:
     found = nic_of(nic).find(element_)
     assert (None if found is None else found.attrib) == attributes
 

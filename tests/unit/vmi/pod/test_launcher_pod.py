@@ -13,6 +13,7 @@ from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.workloads import Pod
 from hypercobalt.vmi.cluster import ClusterConfig
+from hypercobalt.vmi.paths import POD_VOLUMES
 from hypercobalt.vmi.pod import hostname, launcher_pod
 from hypercobalt.vmi.unfit import UnfitVMIError
 
@@ -53,6 +54,12 @@ def test_label_of_a_long_name_ends_with_its_hash(name: str, expected: str) -> No
     pod = made(guest(metadata={"name": name}))
     assert pod.metadata.labels["vmi.kubevirt.io/id"] == expected
     assert pod.metadata.annotations["kubevirt.io/domain"] == name
+
+
+def test_names_that_admission_keeps_for_the_pod_are_those_of_its_volumes() -> None:
+    kernel = {"kernelBoot": {"container": {"image": "kernel:1", "kernelPath": "/k"}}}
+    vmi = guest({"domain": {"memory": {"guest": "64Mi"}, "devices": {}, "firmware": kernel}})
+    assert {volume.name for volume in made(vmi).spec.volumes} == POD_VOLUMES
 
 
 def test_labels_and_annotations_of_the_vmi_give_way_to_our_own() -> None:
