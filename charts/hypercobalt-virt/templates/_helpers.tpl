@@ -14,6 +14,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: virt-api
 {{- end }}
 
+{{- define "virt.controllerLabels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: virt-controller
+{{- end }}
+
 {{- /* A webhook about instances: a list of the context, its path and its operations. */}}
 {{- define "virt.webhook" -}}
 clientConfig:

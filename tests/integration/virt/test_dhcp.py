@@ -63,11 +63,18 @@ link.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 link.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
 link.bind(("", 68))
 link.settimeout(20)
+frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+frames.bind(("eth0", 0))
+frames.settimeout(20)
 for garbage in (b"", b"x", bytes(300)):
     link.sendto(garbage, ("255.255.255.255", 67))
 for kind, told in ((1, 2), (3, 5)):
     reply = ask(kind)
     assert (reply[16:20], reply[242]) == (bytes((10, 0, 2, 2)), told), reply
+# A client that reads frames, before the card has filled in a sum, checks the sum itself.
+while (frame := frames.recv(2048))[23] != 17 or frame[34:36] != bytes((0, 67)):
+    pass
+assert frame[40:42] == bytes(2), frame[40:42]
 print("leased")
 """
 

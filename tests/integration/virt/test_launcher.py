@@ -185,6 +185,25 @@ async def test_guest_that_powers_off_ends_well_and_the_pod_waits_for_the_record(
         assert await ended(here) == 0
 
 
+async def test_panic_of_the_guest_is_distinguished_from_a_crash(cache: str) -> None:
+    with pod("panic") as here:
+        here.start(cache=cache)
+        async with handler(here) as host:
+            domain = {
+                "machine": {"type": "q35"},
+                "memory": {"guest": "32Mi"},
+                "devices": {
+                    "disks": [{"name": "root", "disk": {}}],
+                    "panicDevices": [{"model": "isa"}],
+                },
+            }
+            await host.call(here.sync(domain=domain))
+            await host.until(RUNNING)
+            assert (await host.until(SHUTOFF)).reason is LifeReason.PANICKED
+            await host.call(Delete())
+        assert await ended(here) == 0
+
+
 async def test_guest_whose_disk_is_full_pauses_until_there_is_room(cache: str) -> None:
     with pod("flood-disk") as here:
         here.room = "512k"
@@ -288,6 +307,20 @@ async def test_vmi_that_no_domain_can_be_made_of_is_refused_by_its_field(
         assert (await host.call(GetDomain())).state is None
         await host.call(idle.sync())
         assert (await host.until(RUNNING)).state is RUNNING
+
+
+async def test_field_that_libvirt_would_drop_is_refused(idle: Pod, cache: str) -> None:
+    """The granularity of discards, as libvirt 9 does not know it."""
+    blocks = {"custom": {"logical": 512, "physical": 512, "discardGranularity": 4096}}
+    domain = {
+        "memory": {"guest": "32Mi"},
+        "devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}, "blockSize": blocks}]},
+    }
+    idle.start(cache=cache)
+    async with handler(idle) as host:
+        with pytest.raises(LauncherRefusedError, match=r"spec\.domain: .* does not know"):
+            await host.call(idle.sync(domain=domain))
+        assert (await host.call(GetDomain())).state is None
 
 
 async def test_garbage_on_the_socket_leaves_the_guest_alone(idle: Pod, cache: str) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle, ShutoffReason, Stopped, Suspended
 from hypercobalt.virt.launcher import guest
+from hypercobalt.virt.launcher.ending import UNNOTICED
 from hypercobalt.virt.launcher.launcher import Launcher
 from hypercobalt.virt.launcher.settings import LauncherSettings
 from hypercobalt.virt.wire.client import LauncherConnection as Connection
@@ -118,6 +120,12 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+def later(launcher: Launcher, by: timedelta) -> None:
+    """Let time have passed for a launcher."""
+    clock = launcher._now
+    launcher._now = lambda: clock() + by
+
+
 async def call(handler: Connection, one: LauncherCall) -> DomainReport:
     found = await handler.call(one, deadline=BOUND)
     assert found is not None
@@ -175,7 +183,7 @@ async def test_start_whose_outcome_is_unknown_is_not_repeated(world: World) -> N
         assert world.libvirt.calls["boot"] == 1
 
 
-async def test_running_vmi_without_a_domain_stays_without(world: World) -> None:
+async def test_vmi_past_its_start_gets_no_second_domain(world: World) -> None:
     async with world.launcher(), world.handler() as handler:
         for phase in ("Running", "Succeeded", "Failed"):
             assert (await call(handler, sync(phase=phase))).state is None
@@ -243,7 +251,7 @@ async def test_events_are_pushed_in_order(world: World) -> None:
         assert [one.state for one in seen if one.state is RUNNING]
 
 
-async def test_guest_is_asked_once_more_with_the_first_time_noted(world: World) -> None:
+async def test_shutdown_is_repeated_with_its_first_time_noted(world: World) -> None:
     world.libvirt.deaf.add(UUID)
     async with world.launcher() as (_, running), world.handler() as handler:
         await call(handler, sync())
@@ -277,14 +285,27 @@ async def test_signal_is_reported_and_no_guest_starts_after_it(world: World) -> 
 
 
 async def test_guest_whose_start_is_under_way_gets_its_grace_period(world: World) -> None:
+    """Also in a pod that has been there for longer than an end is waited for."""
     world.libvirt.delays["boot"] = 0.1
     async with world.launcher() as (launcher, running), world.handler() as handler:
+        later(launcher, timedelta(minutes=1))
         starting = asyncio.create_task(call(handler, sync()))
         await world.called("boot")
         launcher.signalled()
         report = await starting
         assert (report.state, report.marked_since is not None) == (RUNNING, True)
+        assert (await call(handler, Shutdown())).reason is LifeReason.SHUTDOWN
         assert not running.done()
+
+
+async def test_guest_whose_start_is_under_way_is_not_reported_as_crashed(world: World) -> None:
+    world.libvirt.delays["boot"] = 0.1
+    async with world.launcher(), world.handler() as handler:
+        starting = asyncio.create_task(call(handler, sync()))
+        await world.called("boot")
+        report = await call(handler, GetDomain())
+        assert (report.state, report.reason) == (SHUTOFF, LifeReason.UNKNOWN)
+        assert (await starting).state is RUNNING
 
 
 async def test_signal_before_the_start_leaves_the_guest_off(world: World) -> None:
@@ -298,7 +319,7 @@ async def test_signal_before_the_start_leaves_the_guest_off(world: World) -> Non
     assert not world.libvirt.calls["boot"]
 
 
-async def test_guest_that_nobody_ends_is_ended_at_the_deadline(world: World) -> None:
+async def test_guest_that_is_still_there_is_ended_at_the_deadline(world: World) -> None:
     async with world.launcher(grace_seconds=0.05) as (launcher, running):
         async with world.handler() as handler:
             await call(handler, sync())
@@ -321,14 +342,36 @@ async def test_launcher_ends_when_no_domain_appears_or_is_wanted(world: World) -
     assert not Path(world.paths.command_socket).exists()
 
 
-async def test_end_of_qemu_is_noticed_without_an_event(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hypercobalt.virt.launcher.launcher._READ_AGAIN", 0.01)
+async def emulator_of(world: World) -> asyncio.subprocess.Process:
+    """A process that libvirt has as the guest's QEMU."""
     emulator = await asyncio.create_subprocess_exec("sleep", "60")
     directory = Path(world.paths.runtime, "qemu/run")
     directory.mkdir(parents=True)
     (directory / "lab_guest.pid").write_text(f"{emulator.pid}\n")
+    return emulator
+
+
+async def test_launcher_ends_if_libvirtd_does_not_notice_the_end_of_qemu(world: World) -> None:
+    emulator = await emulator_of(world)
+    async with world.launcher() as (launcher, running), world.handler() as handler:
+        await call(handler, sync())
+        world.libvirt.failures["domains"] = LibvirtError("no answer")
+        emulator.kill()
+        await emulator.wait()
+        async with asyncio.timeout(BOUND):
+            while launcher._end.vanished is None:  # noqa: ASYNC110  it has no event of its own
+                await asyncio.sleep(0.001)
+        later(launcher, UNNOTICED)
+        launcher._changed.set()
+        async with asyncio.timeout(BOUND):
+            assert await running == 1
+
+
+async def test_end_of_qemu_is_noticed_without_an_event(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypercobalt.virt.launcher.launcher._READ_AGAIN", 0.01)
+    emulator = await emulator_of(world)
     async with world.launcher(), world.handler() as handler:
         await call(handler, sync())
         reports = handler.reports()

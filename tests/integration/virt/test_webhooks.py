@@ -17,8 +17,8 @@ from tests.verdicts import StandIn, instance
 
 from hypercobalt.agent.diagnostics.listener import ListenerTls
 from hypercobalt.api.address import Address
+from hypercobalt.launch import own_certificate
 from hypercobalt.runtime.endpoints import Endpoints, Guard
-from hypercobalt.runtime.guard import own_certificate
 from hypercobalt.runtime.routes import Request, Requester, Route
 from hypercobalt.virt.api.counts import REVIEWS, ReviewCounts
 from hypercobalt.virt.api.pages import BOUNDS, MOST_BYTES, WebhookPages

@@ -220,7 +220,7 @@ async def test_launcher_that_sends_garbage_loses_its_handler(tmp_path: Path) -> 
             await broken.call(Ping(), deadline=BOUND)
 
 
-async def test_reports_that_nobody_reads_are_bounded(site: Site) -> None:
+async def test_unread_reports_are_bounded(site: Site) -> None:
     async with asyncio.timeout(BOUND), connect(site.path, uid=ME) as launcher:
         await launcher.call(Ping(), deadline=BOUND)
         for number in range(3 * client._KEPT):

@@ -1,31 +1,11 @@
-"""`python -m hypercobalt.virt.api SETTINGS`: the process that `cobalt virt-api` becomes."""
+"""`python -m hypercobalt.virt.api DESCRIPTOR`: what `cobalt virt-api` becomes."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
-from hypercobalt import logs
-from hypercobalt.errors import HypercobaltError, InvalidRequestError
-from hypercobalt.runtime.allocator import use_one_arena
-from hypercobalt.runtime.memory import bound_memory
-from hypercobalt.text import printable
-from hypercobalt.virt.api.process import decode_settings, run
-
-
-def main() -> int:
-    """Run with the settings in the argument, and return the exit code, as of a command."""
-    settings = decode_settings(sys.argv[1])
-    logs.configure(level=settings.log_level, text=settings.log_text)
-    use_one_arena()
-    bound_memory()
-    try:
-        asyncio.run(run(settings))
-    except HypercobaltError as error:
-        sys.stderr.write(printable(f"cobalt virt-api: {error}") + "\n")
-        return 2 if isinstance(error, InvalidRequestError) else 1
-    return 0
-
+from hypercobalt.runtime.process import main
+from hypercobalt.virt.api.process import VirtAPISettings, run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(VirtAPISettings, run))

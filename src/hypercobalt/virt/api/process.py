@@ -7,7 +7,6 @@ nobody else has, there is one.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import ssl
 from dataclasses import KW_ONLY, dataclass
@@ -15,43 +14,43 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
+from hypercobalt.agent.diagnostics.listener import ListenerTls
 from hypercobalt.api.address import Address
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
+from hypercobalt.launch import ProcessSettings
+from hypercobalt.runtime import Manager, load_connection
 from hypercobalt.runtime.certificate_files import CertificateFiles
 from hypercobalt.runtime.endpoints import Endpoints, Guard
-from hypercobalt.runtime.guard import METRICS, guard
+from hypercobalt.runtime.process import managed
 from hypercobalt.runtime.routes import Request, Requester, Route
 from hypercobalt.tls.server import server_context
-from hypercobalt.virt.api.bundle import Authority, add_bundles
+from hypercobalt.virt.api.bundle import Authority, add_bundles, add_service_bundle
 from hypercobalt.virt.api.counts import ReviewCounts
+from hypercobalt.virt.api.handler_address import ANYWHERE, HandlerNetwork
 from hypercobalt.virt.api.pages import BOUNDS, WebhookPages
+from hypercobalt.virt.api.subresource_server import ClientTls, SubresourceServer
+from hypercobalt.virt.api.subresources import OwnAccount
 from hypercobalt.virt.api.verdicts import VMIAdmission
 from hypercobalt.virt.api.webhooks import Admission
+from hypercobalt.vmi.accounts import Account
 from hypercobalt.vmi.cluster import ClusterConfig
 
 COMPONENT: Final = "virt-api"
+_NO_CERTIFICATE: Final = "virt-api has no certificate: give --certificate-path"
 
 
 @dataclass(frozen=True, slots=True)
-class VirtAPISettings:
+class VirtAPISettings(ProcessSettings):
     """Settings that the command line passes to the process; they hold no secret.
 
     Args:
         listen: where the webhooks are served.
         files: directory of `tls.crt`, `tls.key` and `ca.crt`; None: the next counts.
         certificate: descriptor of a certificate that signs itself, and its key, in PEM form.
-        register: keep the CA in the webhook configurations of the cluster.
+        register: keep the CA in the webhook configurations of the cluster, and in the APIService.
+        subresources: where consoles are served to the API server; None: nowhere.
+        handlers: where virt-handlers are.
         cluster: settings of KubeVirt.
-        kubeconfig: file; None looks where kubectl and pods do.
-        metrics: where `/metrics` is served; None: nowhere.
-        metrics_secure: serve `/metrics` over TLS, to clients that the API server allows.
-        metrics_certificate: descriptor of the certificate and its key; None makes one.
-        health: where `/healthz` and `/readyz` are served; None: nowhere.
-        log_level: the lowest that is logged, as `logging` counts.
-        log_text: log text rather than JSON; None: text on a terminal.
     """
 
     listen: Address
@@ -59,26 +58,9 @@ class VirtAPISettings:
     files: Path | None = None
     certificate: int | None = None
     register: bool = True
+    subresources: Address | None = None
+    handlers: HandlerNetwork = ANYWHERE
     cluster: ClusterConfig
-    kubeconfig: Path | None = None
-    metrics: Address | None = None
-    metrics_secure: bool = True
-    metrics_certificate: int | None = None
-    health: Address | None = None
-    log_level: int = logging.INFO
-    log_text: bool | None = None
-
-
-def encode_settings(settings: VirtAPISettings) -> str:
-    """Write settings as the argument of the process."""
-    return msgspec.json.encode(settings, enc_hook=str).decode()
-
-
-def decode_settings(text: str) -> VirtAPISettings:
-    """Read what `encode_settings` wrote."""
-    return msgspec.json.decode(
-        text, type=VirtAPISettings, dec_hook=lambda _type, value: Path(value)
-    )
 
 
 async def run(settings: VirtAPISettings) -> None:
@@ -87,24 +69,44 @@ async def run(settings: VirtAPISettings) -> None:
     Raises:
         ConfigurationError: the kubeconfig, the certificate or an address cannot be used.
     """
-    metrics = Metrics()
     agent = f"{COMPONENT}/{version('hypercobalt')}"
     connection = load_connection(settings.kubeconfig)
-    async with Kube(connection, field_manager=agent, metrics=metrics) as kube:
-        secure = settings.metrics is not None and settings.metrics_secure
-        manager = Manager(
-            kube,
-            metrics=metrics,
-            address=settings.health,
-            metrics_address=settings.metrics,
-            metrics_guard=guard(kube, METRICS, settings.metrics_certificate) if secure else None,
-        )
+    async with managed(settings, connection, agent) as manager:
+        add_subresources(manager, settings)
         tls, authority = _certificate(settings)
         if settings.register:
             add_bundles(manager, authority)
+            if settings.subresources is not None:
+                add_service_bundle(manager, authority)
         admission = VMIAdmission(settings.cluster)
         add_webhooks(manager, settings.listen, admission, Guard(tls, _everybody))
         await manager.run()
+
+
+def add_subresources(manager: Manager, settings: VirtAPISettings) -> None:
+    """Have a manager serve consoles for as long as it runs, if the settings have it on.
+
+    Raises:
+        ConfigurationError: the certificate cannot be used.
+    """
+    if settings.subresources is None:
+        return
+    server = SubresourceServer(
+        manager,
+        settings.subresources,
+        _client_tls(settings),
+        account=OwnAccount(settings.cluster.namespace, Account.API),
+        network=settings.handlers,
+    )
+    manager.add_service("subresources", server.run)
+
+
+def _client_tls(settings: VirtAPISettings) -> ClientTls:
+    if settings.files is not None:
+        return CertificateFiles(settings.files, verifies=True)
+    if settings.certificate is None:
+        raise ConfigurationError(_NO_CERTIFICATE)
+    return ListenerTls(os.dup(settings.certificate))
 
 
 def _certificate(settings: VirtAPISettings) -> tuple[ssl.SSLContext, Authority]:
@@ -118,7 +120,7 @@ def _certificate(settings: VirtAPISettings) -> tuple[ssl.SSLContext, Authority]:
         authority.bundle()  # one that cannot be read is refused here
         return CertificateFiles(settings.files).context, authority
     if settings.certificate is None:
-        raise ConfigurationError("virt-api has no certificate: give --certificate-path")
+        raise ConfigurationError(_NO_CERTIFICATE)
     file = Path(f"/proc/self/fd/{settings.certificate}")
     context = server_context()
     try:

@@ -11,9 +11,10 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.api.core import NodeCondition
 from hypercobalt.api.kubevirt.names import (
+    APP,
     CONTROLLER_PHASES,
+    LAUNCHER,
     UNPAUSED_GATE,
-    VMIConditionReason,
     VMIEventReason,
 )
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
@@ -23,9 +24,10 @@ from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import AlreadyExistsError, Deletion, Kube, NotLeadingError, Recorder
 from hypercobalt.runtime.client.whole import Whole
-from hypercobalt.virt.controller.model import CreateError, VMIEvent, VMIFacts, launcher_name
+from hypercobalt.virt.controller.model import CreateError, VMIFacts, is_deleted, launcher_name
 from hypercobalt.virt.controller.observe import VMIObserver
 from hypercobalt.vmi.conditions import Aspect
+from hypercobalt.vmi.events import VMIEvent
 from hypercobalt.vmi.launcher_pods import controller_of
 
 log = get_logger(__name__)
@@ -63,8 +65,10 @@ class VMIActions:
             pod = await self._kube.create(wanted)
         except NotLeadingError:
             raise
+        except AlreadyExistsError:
+            return await self._taken(facts)
         except HypercobaltError as error:
-            return self._failed(facts, await self._explained(vmi, error))
+            return self._failed(facts, f"Error creating pod: {error}")
         self._observer.created(vmi, pod)
         log.info("launcher_pod_created", vmi=vmi.metadata.name, pod=pod.metadata.name)
         note = f"Created virtual machine pod {pod.metadata.name}"
@@ -75,8 +79,7 @@ class VMIActions:
     @staticmethod
     def _failed(facts: VMIFacts, message: str, *, lasts: bool = False) -> VMIFacts:
         log.warning("launcher_pod_not_created", vmi=facts.vmi.metadata.name, error=message)
-        failure = CreateError(VMIConditionReason.FAILED_CREATE, message, lasts)
-        return replace(facts, failure=failure)
+        return replace(facts, failure=CreateError(message, lasts))
 
     async def delete(self, vmi: VirtualMachineInstance, pods: tuple[Pod, ...]) -> None:
         """Delete pods, each within its own grace period.
@@ -151,11 +154,22 @@ class VMIActions:
         )
         return with_fields(pod, metadata=named)
 
-    async def _explained(self, vmi: VirtualMachineInstance, error: HypercobaltError) -> str:
-        if not isinstance(error, AlreadyExistsError):
-            return f"Error creating pod: {error}"
-        name = launcher_name(vmi)
-        found = await self._kube.get(Pod, name, vmi.metadata.namespace)
-        if found is None or controller_of(found) == vmi.metadata.uid:
-            return f"Error creating pod: an earlier pod {name} is still being deleted"
-        return f"Error creating pod: pod {name} belongs to another owner; delete it"
+    async def _taken(self, facts: VMIFacts) -> VMIFacts:
+        """The facts with a pod that no watch reports, as it lacks a label, and that has the name.
+
+        Raises:
+            HypercobaltError: it cannot be read.
+        """
+        name, meta = launcher_name(facts.vmi), facts.vmi.metadata
+        found = await self._kube.get(Pod, name, meta.namespace)
+        if found is not None and controller_of(found) != meta.uid:
+            note = f"pod {name} does not belong to this VirtualMachineInstance; delete it"
+            return self._failed(facts, f"Error creating pod: {note}")
+        if found is not None and found.metadata.labels.get(APP) == LAUNCHER:
+            # It is in the watch: another process of ours has made it, or it is being deleted.
+            return self._failed(
+                facts, f"Error creating pod: pod {name} exists and was not seen yet"
+            )
+        stray = () if found is None else (found,)
+        failed = self._failed(facts, is_deleted(name))
+        return replace(failed, pods=(*facts.pods, *stray))

@@ -9,7 +9,6 @@ Source: KubeVirt, pkg/virt-controller/watch/vmi.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from msgspec.structs import replace as with_fields
 
@@ -25,15 +24,16 @@ from hypercobalt.api.kubevirt.names import (
     VMIEventReason,
     VMIPhase,
 )
-from hypercobalt.api.kubevirt.status import PhaseTransition, VMIStatus
+from hypercobalt.api.kubevirt.status import VMIStatus
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.workloads import Pod
 from hypercobalt.virt.controller.handover import handed_over, labels, observed
-from hypercobalt.virt.controller.model import VMIEvent, VMIFacts, VMIPlan, launcher_name
+from hypercobalt.virt.controller.model import VMIFacts, VMIPlan, is_deleted, launcher_name
 from hypercobalt.vmi import conditions
 from hypercobalt.vmi.conditions import Aspect
+from hypercobalt.vmi.events import VMIEvent
 from hypercobalt.vmi.launcher_pods import image_trouble, is_ending, pod_condition, stage_of
-from hypercobalt.vmi.phases import PodStage, phase_by_pod
+from hypercobalt.vmi.phases import PodStage, entered, phase_by_pod
 
 
 def decide(facts: VMIFacts) -> VMIPlan:
@@ -65,15 +65,6 @@ def decide(facts: VMIFacts) -> VMIPlan:
         gate=_gate(facts),
         events=_events(facts, status),
     )
-
-
-def entered(status: VMIStatus, phase: VMIPhase, now: datetime) -> VMIStatus:
-    """Return the status in a phase; only the first entry into each phase is recorded."""
-    known = status.phaseTransitionTimestamps
-    if phase != status.phase and all(one.phase != phase for one in known):
-        at = now.astimezone(UTC).replace(microsecond=0)
-        known = (*known, PhaseTransition(phase=str(phase), phaseTransitionTimestamp=at))
-    return with_fields(status, phase=str(phase), phaseTransitionTimestamps=known)
 
 
 def _phase(vmi: VirtualMachineInstance) -> VMIPhase | None:
@@ -117,14 +108,16 @@ def _without_pod(facts: VMIFacts) -> VMIPlan:
         meta = with_fields(meta, finalizers=(*meta.finalizers, FOREGROUND_FINALIZER))
     if meta != vmi.metadata or status != vmi.status:  # before anything is begun
         return VMIPlan(with_fields(vmi, metadata=meta, status=status))
-    if facts.failure is None:
-        taken = any(pod.metadata.name == launcher_name(vmi) for pod in facts.strays)
-        return VMIPlan(vmi, create=not taken)
-    failed = Aspect("False", facts.failure.reason, facts.failure.message)
+    name = launcher_name(vmi)
+    taken = any(pod.metadata.name == name for pod in facts.strays)
+    if facts.failure is None and not taken:
+        return VMIPlan(vmi, create=True)
+    message = facts.failure.message if facts.failure is not None else is_deleted(name)
+    failed = Aspect("False", VMIConditionReason.FAILED_CREATE, message)
     shown = conditions.put(status.conditions, VMIConditionType.SYNCHRONIZED, failed, now)
-    note = VMIEvent("Warning", VMIEventReason.FAILED_CREATE, facts.failure.message)
+    note = VMIEvent("Warning", VMIEventReason.FAILED_CREATE, message)
     written = with_fields(vmi, status=with_fields(status, conditions=shown))
-    return VMIPlan(written, events=(note,))
+    return VMIPlan(written, events=(note,) if facts.failure is not None else ())
 
 
 def _status(facts: VMIFacts, phase: VMIPhase, stage: PodStage) -> VMIStatus:
@@ -139,6 +132,8 @@ def _status(facts: VMIFacts, phase: VMIPhase, stage: PodStage) -> VMIStatus:
         scheduled = conditions.pod_scheduled(pod)
         shown = conditions.put(shown, VMIConditionType.SYNCHRONIZED, trouble, facts.now)
         shown = conditions.put(shown, VMIConditionType.POD_SCHEDULED, scheduled, facts.now)
+    if phase in FINAL_PHASES:  # else the handler's
+        shown = conditions.put(shown, VMIConditionType.PAUSED, None, facts.now)
     status = with_fields(status, conditions=shown, activePods=_active(facts, phase))
     if pod is not None and vmi.status.phase in CONTROLLER_PHASES:
         status = with_fields(status, qosClass=pod.status.qosClass or status.qosClass)

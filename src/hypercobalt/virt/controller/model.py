@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.workloads import Pod
 from hypercobalt.vmi.conditions import Aspect
+from hypercobalt.vmi.events import VMIEvent
 from hypercobalt.vmi.launcher_pods import owns
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of names that API servers complete
@@ -30,17 +31,20 @@ def launcher_name(vmi: VirtualMachineInstance) -> str:
     return f"virt-launcher-{vmi.metadata.name}-"[:_LONGEST_BASE] + suffix
 
 
+def is_deleted(name: str) -> str:
+    """Why there is no pod yet where an earlier one has its name."""
+    return f"an earlier pod {name}, which is not recorded, is being deleted"
+
+
 @dataclass(frozen=True, slots=True)
 class CreateError:
     """A pod that could not be created.
 
     Args:
-        reason: of the condition.
         message: for people.
         lasts: trying again cannot help before the VMI changes.
     """
 
-    reason: str
     message: str
     lasts: bool = False
 
@@ -82,15 +86,6 @@ class VMIFacts:
         own, node = self.own, self.vmi.status.nodeName
         here = (pod for pod in own if node and pod.spec.nodeName == node)
         return next(here, own[0] if own else None)
-
-
-@dataclass(frozen=True, slots=True)
-class VMIEvent:
-    """An Event for people."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from hypercobalt.runtime.client.whole import Whole
 from hypercobalt.runtime.write_cache import WriteCache
 from hypercobalt.virt.controller.act import VMIActions
 from hypercobalt.virt.controller.decide import decide
-from hypercobalt.virt.controller.model import VMIEvent, VMIFacts, VMIPlan
+from hypercobalt.virt.controller.model import VMIFacts, VMIPlan
 from hypercobalt.virt.controller.observe import VMIObserver
+from hypercobalt.vmi.events import VMIEvent
 
 log = get_logger(__name__)
 
@@ -68,11 +69,12 @@ class VMIReconciler:
         if plan.create:
             facts = await self._actions.create(facts)
             plan = decide(facts)
+            await self._actions.delete(whole.obj, plan.delete)  # one that was in the way
         await self._write(whole, plan)
         if plan.gate is not None and facts.pod is not None:
             await self._actions.open_gate(facts.pod, plan.gate, facts.now)
         if facts.failure is not None:
-            reason, text = facts.failure.reason, facts.failure.message
+            text, reason = facts.failure.message, VMIEventReason.FAILED_CREATE
             raise (
                 TerminalError(text, reason=reason) if facts.failure.lasts else TransientError(text)
             )

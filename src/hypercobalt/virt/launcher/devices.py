@@ -1,4 +1,4 @@
-"""What of a running domain virt-handler shows in the VMI: its machine type and its NICs. Pure.
+"""Devices of a running domain that the VMI shows: its machine type and its NICs. Pure.
 
 Source: libvirt, formatdomain.
 """

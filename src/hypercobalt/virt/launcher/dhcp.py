@@ -23,6 +23,7 @@ from hypercobalt.vmi.unfit import UnfitVMIError
 log = get_logger(__name__)
 
 _SERVER_PORT, _CLIENT_PORT = 67, 68
+_SO_NO_CHECK: Final = 11  # of linux/socket.h; Python has no name for it
 _EVERYBODY: Final = ("255.255.255.255", _CLIENT_PORT)
 
 
@@ -107,6 +108,8 @@ async def _open(bridge: str, lease: DhcpLease) -> asyncio.DatagramTransport:
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bridge.encode())
+        # A bridge hands frames on with half a sum, which clients that read frames take for wrong.
+        endpoint.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
         endpoint.bind(("", _SERVER_PORT))
         loop = asyncio.get_running_loop()
         made = await loop.create_datagram_endpoint(lambda: _Server(lease), sock=endpoint)

@@ -9,7 +9,7 @@ Source: KubeVirt, cmd/virt-launcher (waitForFinalNotify), pkg/virt-launcher/moni
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
@@ -18,6 +18,8 @@ RECORD: Final = timedelta(minutes=5)
 """Longest wait for a handler that is away; after it the node counts as dead and its VMIs fail."""
 RECORD_IN_HASTE: Final = timedelta(seconds=15)
 """The same once the pod must end."""
+UNNOTICED: Final = timedelta(seconds=45)
+"""Longest wait for libvirtd to notice that QEMU is gone: one that hangs never does."""
 AFTER_KILL: Final = timedelta(seconds=10)
 """Longest wait for QEMU after SIGTERM; then the pod's first process ends it."""
 
@@ -39,10 +41,11 @@ class EndFacts:
         started: when the launcher started.
         appeared: a domain has been started.
         alive: the domain has a process.
-        gone: since when it has none any more.
+        gone: since when it has none after its start, or while that is under way.
         recorded: virt-handler has sent Delete.
         marked: when the pod was told to end.
         killed: when the launcher sent SIGTERM to QEMU.
+        vanished: when the process of QEMU has ended, whatever libvirtd shows.
     """
 
     started: datetime
@@ -52,6 +55,7 @@ class EndFacts:
     recorded: bool = False
     marked: datetime | None = None
     killed: datetime | None = None
+    vanished: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,23 @@ class EndStep:
 
     act: EndAct
     look_again: timedelta | None = None
+
+
+def after_reading(
+    facts: EndFacts, now: datetime, *, appeared: bool, alive: bool, recorded: bool
+) -> EndFacts:
+    """The facts once the domain was read.
+
+    Args:
+        facts: of before.
+        now: time of the reading.
+        appeared: see `EndFacts`, as the next two.
+        alive: the same.
+        recorded: the same.
+    """
+    off = appeared and not alive
+    gone = (facts.gone or now) if off else None
+    return replace(facts, appeared=appeared, alive=alive, recorded=recorded, gone=gone)
 
 
 def end_step(
@@ -84,6 +105,8 @@ def end_step(
 
 
 def _while_alive(facts: EndFacts, now: datetime, grace: timedelta) -> EndStep:
+    if facts.vanished:
+        return _until(facts.vanished + UNNOTICED, now, EndAct.ABORT)
     if facts.killed:
         return _until(facts.killed + AFTER_KILL, now, EndAct.EXIT)
     if facts.marked:

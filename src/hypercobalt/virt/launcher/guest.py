@@ -15,7 +15,12 @@ from typing import Final
 
 from hypercobalt.adapters.disks.port import Disks
 from hypercobalt.adapters.libvirt.model import Domain, DomainDocument
-from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtRefusedError, LibvirtSession
+from hypercobalt.adapters.libvirt.port import (
+    LibvirtError,
+    LibvirtRefusedError,
+    LibvirtSession,
+    UnknownFieldError,
+)
 from hypercobalt.api import codec
 from hypercobalt.api.kubevirt.names import VMIPhase
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
@@ -56,6 +61,7 @@ class Guest:
         has_run: it was started, or perhaps.
         recorded: virt-handler has recorded how the domain ended.
         signalled: when the pod was told to end.
+        panicked: libvirt has reported a panic of the guest's kernel.
     """
 
     def __init__(self, settings: LauncherSettings, session: LibvirtSession, disks: Disks) -> None:
@@ -63,9 +69,9 @@ class Guest:
         self._syncing, self._dhcp = asyncio.Lock(), DhcpServers()
         self._devices = (-1, RunningDevices())
         self._marks = DomainMarks()
-        self.has_run = False
+        self.has_run, self._starting = False, False
         self._ended: LifeReason | None = None
-        self.name, self.recorded = "", False
+        self.name, self.recorded, self.panicked = "", False, False
         self.signalled: datetime | None = None
 
     async def domain(self) -> Domain | None:
@@ -166,16 +172,21 @@ class Guest:
         if self.signalled is not None:
             return  # the signal came while the disks were made
         log.info("starting_domain", domain=domain.name)
-        self.has_run = True  # before it is known: in doubt it is not started twice
+        self.has_run = self._starting = True  # before it is known: in doubt not started twice
         try:
             await self._session.boot(domain.uuid, paused=paused)
         except LibvirtRefusedError:
             self.has_run = False
             raise
+        finally:
+            self._starting = False
 
     def _seen(self, domain: Domain) -> DomainView:
-        found = states.settled(states.view(domain), has_run=self.has_run, ended=self._ended)
-        if found.state is LifeCycle.SHUTOFF and self.has_run:
+        has_run = self.has_run and not self._starting  # off until then, and not for good
+        found = states.settled(
+            states.view(domain), has_run=has_run, ended=self._ended, panicked=self.panicked
+        )
+        if found.state is LifeCycle.SHUTOFF and has_run:
             self._ended = found.reason
         return found
 
@@ -209,7 +220,12 @@ class Guest:
             vhost_net=Path("/dev/vhost-net").exists(),  # noqa: ASYNC240  a name in a tmpfs
             paths=paths,
         )
-        await self._session.define(DomainDocument(document(vmi, context), autostart=False))
+        given = DomainDocument(document(vmi, context), autostart=False, validated=True)
+        try:
+            await self._session.define(given)
+        except UnknownFieldError as exc:
+            what = "asks for something that libvirt in the pod does not know"
+            raise UnfitVMIError("spec.domain", f"{what}: {exc}") from exc
 
     async def _running_devices(self, domain: Domain) -> RunningDevices:
         """What it has since its start; a document that is not given now is read the next time."""

@@ -16,11 +16,18 @@ from time import monotonic
 from typing import Final
 
 from hypercobalt.adapters.disks.port import Disks
-from hypercobalt.adapters.libvirt.events import Disconnected
+from hypercobalt.adapters.libvirt.events import Disconnected, DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.port import LibvirtError, LibvirtSession
+from hypercobalt.adapters.libvirt.vocabulary import Crashed, Lifecycle
 from hypercobalt.logs import get_logger
 from hypercobalt.virt.launcher.emulator import EmulatorWatch
-from hypercobalt.virt.launcher.ending import EndAct, EndFacts, end_step
+from hypercobalt.virt.launcher.ending import (
+    UNNOTICED,
+    EndAct,
+    EndFacts,
+    after_reading,
+    end_step,
+)
 from hypercobalt.virt.launcher.guest import Guest
 from hypercobalt.virt.launcher.settings import LauncherSettings
 from hypercobalt.virt.wire import messages
@@ -52,7 +59,7 @@ class Launcher:
         self._now = _steady_clock()
         self._end = EndFacts(self._now())
         self._reading = asyncio.Lock()
-        self._emulator = EmulatorWatch(Path(settings.paths.runtime), self._stale.set)
+        self._emulator = EmulatorWatch(Path(settings.paths.runtime), self._vanished)
 
     async def run(self) -> int:
         """Serve until the launcher is over; return the exit code."""
@@ -81,7 +88,9 @@ class Launcher:
         if self._end.marked is None:
             self._guest.signalled = datetime.now(UTC)
             log.info("termination_signalled", grace_seconds=self._settings.grace_seconds)
-            self._learn(replace(self._end, marked=self._now(), appeared=self._guest.has_run))
+            # A start may be under way of which no reading has shown anything yet.
+            told = replace(self._after(alive=self._end.alive), marked=self._now())
+            self._learn(told)
             self._stale.set()
 
     async def _answer(self, call: AnyCall) -> DomainReport | None:
@@ -115,6 +124,8 @@ class Launcher:
     async def _follow(self) -> None:
         """Have the domain read again after each event."""
         async for event in self._session.events():
+            if isinstance(event, DomainEvent) and _is_panic(event):
+                self._guest.panicked = True  # libvirt has it for a moment only
             if not isinstance(event, Disconnected):
                 self._stale.set()
 
@@ -140,22 +151,23 @@ class Launcher:
         async with self._reading:
             report = await self._guest.report()
             self._server.report(report)
-            self._learn(self._after(report))
+            self._learn(self._after(alive=report.state not in _DEAD))
             if self._end.alive:
                 self._emulator.follow(self._guest.name)
             self._known.set()
             return report
 
-    def _after(self, report: DomainReport) -> EndFacts:
-        """What the end depends on, once the domain was read."""
-        alive = report.state not in _DEAD
-        return replace(
-            self._end,
-            appeared=self._guest.has_run,
-            alive=alive,
-            gone=None if alive else self._end.gone or self._now(),
-            recorded=self._guest.recorded,
+    def _after(self, *, alive: bool) -> EndFacts:
+        """What the end depends on now."""
+        appeared, recorded = self._guest.has_run, self._guest.recorded
+        return after_reading(
+            self._end, self._now(), appeared=appeared, alive=alive, recorded=recorded
         )
+
+    def _vanished(self) -> None:
+        """Take note that QEMU's process has ended."""
+        self._learn(replace(self._end, vanished=self._now()))
+        self._stale.set()
 
     def _learn(self, changed: EndFacts) -> None:
         if changed != self._end:
@@ -176,7 +188,10 @@ class Launcher:
                 case EndAct.EXIT:
                     return 0
                 case EndAct.ABORT:
-                    log.error("no_domain_appeared", seconds=timeout.total_seconds())
+                    if self._end.vanished:
+                        log.error("end_not_noticed", seconds=UNNOTICED.total_seconds())
+                    else:
+                        log.error("no_domain_appeared", seconds=timeout.total_seconds())
                     return 1
 
     @staticmethod
@@ -192,6 +207,11 @@ class Launcher:
             await self._guest.kill()
         except LibvirtError as exc:
             log.warning("domain_not_killed", error=str(exc))
+
+
+def _is_panic(event: DomainEvent) -> bool:
+    crashed = event.kind is EventKind.LIFECYCLE and event.type == Lifecycle.CRASHED
+    return crashed and event.detail == Crashed.PANICKED
 
 
 def _steady_clock() -> Callable[[], datetime]:

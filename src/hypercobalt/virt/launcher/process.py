@@ -10,7 +10,7 @@ from typing import Final
 from hypercobalt import logs
 from hypercobalt.adapters.disks.qemu_img import QemuImg
 from hypercobalt.adapters.libvirt.connection import connect
-from hypercobalt.adapters.libvirt.reconnect import Pace
+from hypercobalt.adapters.libvirt.reconnect import ConnectionPace
 from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.virt.launcher.capability_cache import copy_cache
@@ -20,7 +20,9 @@ from hypercobalt.virt.launcher.settings import LauncherSettings, decode_settings
 
 log = get_logger(__name__)
 
-_PACE: Final = Pace(heartbeat=20.0, patience=10.0, first_wait=0.02, longest_wait_local=0.1)
+_PACE: Final = ConnectionPace(
+    heartbeat=20.0, patience=10.0, first_wait=0.02, longest_wait_local=0.1
+)
 """A daemon that dies closes its socket; only one that hangs is noticed by the heartbeat."""
 
 

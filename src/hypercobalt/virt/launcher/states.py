@@ -55,16 +55,22 @@ NEVER_RAN: Final = frozenset({LifeReason.UNKNOWN, LifeReason.FAILED})
 """Reasons of a domain that is off as it was defined, or whose start failed."""
 
 
-def settled(seen: DomainView, *, has_run: bool, ended: LifeReason | None) -> DomainView:
-    """What is known of a domain whose libvirtd was started again after the domain's end.
+def settled(
+    seen: DomainView, *, has_run: bool, ended: LifeReason | None, panicked: bool = False
+) -> DomainView:
+    """What is known of a domain beyond what libvirtd has of it now.
 
-    libvirtd has the reasons of domains that are off in memory alone.
+    libvirtd has the reasons of domains that are off in memory alone, and none by which a panic
+    differs from any other crash.
 
     Args:
         seen: as libvirtd has it now.
         has_run: it was seen alive before.
         ended: the reason that was seen after that; None: nobody saw how it ended.
+        panicked: libvirtd has reported a panic of its guest.
     """
+    if panicked and seen == DomainView(LifeCycle.SHUTOFF, LifeReason.CRASHED):
+        return DomainView(LifeCycle.SHUTOFF, LifeReason.PANICKED)
     if not has_run or seen.state is not LifeCycle.SHUTOFF or seen.reason not in NEVER_RAN:
         return seen
     return DomainView(LifeCycle.SHUTOFF, ended or LifeReason.CRASHED)

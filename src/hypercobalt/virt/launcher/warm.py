@@ -16,7 +16,7 @@ from hypercobalt import logs
 from hypercobalt.adapters.libvirt.connection import connect
 from hypercobalt.adapters.libvirt.events import Connected
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.adapters.libvirt.reconnect import Pace
+from hypercobalt.adapters.libvirt.reconnect import ConnectionPace
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.virt.launcher import first
 from hypercobalt.virt.launcher.capability_cache import copy_cache
@@ -26,7 +26,9 @@ from hypercobalt.virt.launcher.settings import DRIVERS
 log = logs.get_logger(__name__)
 
 _SECONDS: Final = 60.0
-_PACE: Final = Pace(patience=_SECONDS)  # the daemon answers nothing while it starts emulators
+_PACE: Final = ConnectionPace(
+    patience=_SECONDS
+)  # the daemon answers nothing while it starts emulators
 
 
 async def warm(directory: Path, drivers: Path) -> int:

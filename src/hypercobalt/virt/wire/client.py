@@ -28,6 +28,10 @@ from hypercobalt.virt.wire.peers import PeerCredentials, credentials
 CONNECTING: Final = 5.0
 """Seconds."""
 _KEPT: Final = 64  # reports that nobody has read; the newest count
+_PER_SECOND: Final = (
+    2 << 20
+)  # bytes that are read of one launcher; what is more waits in its socket
+_MESSAGE: Final = 4096  # bytes that each message counts for at least
 
 
 class LauncherError(TransientError):
@@ -57,6 +61,7 @@ class LauncherConnection:
         self._last_id = 0
         self._reports = deque[DomainReport](maxlen=_KEPT)
         self._news = asyncio.Event()
+        self._second, self._read = 0.0, 0
 
     async def call(self, call: LauncherCall, *, deadline: float) -> DomainReport | None:
         """Make a call.
@@ -103,11 +108,26 @@ class LauncherConnection:
             self._news.clear()
             await self._news.wait()
 
+    async def newest(self) -> DomainReport | None:
+        """The newest report that was not read, as soon as there is one; older ones are skipped.
+
+        None once the connection has ended.
+        """
+        while not self._reports:
+            if self.closed.done():
+                return None
+            self._news.clear()
+            await self._news.wait()
+        found = self._reports[-1]
+        self._reports.clear()
+        return found
+
     async def run(self) -> None:
-        """Read until the connection ends."""
+        """Read until the connection ends, no faster than a launcher has reason to write."""
         try:
             while content := await read_frame(self._reader):
                 self._take(content)
+                await self._pace(len(content))
             self.close("the launcher closed the connection")
         except FrameError as exc:
             self.close(f"the launcher: {exc}")
@@ -122,6 +142,14 @@ class LauncherConnection:
             if not reply.done():
                 reply.set_exception(FrameError(reason))
         self._news.set()
+
+    async def _pace(self, size: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._second >= 1.0:
+            self._second, self._read = now, 0
+        self._read += max(size, _MESSAGE)
+        if self._read > _PER_SECOND:
+            await asyncio.sleep(self._second + 1.0 - now)
 
     def _take(self, content: bytes) -> None:
         message = decode_from_launcher(content)

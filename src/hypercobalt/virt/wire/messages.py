@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from hypercobalt.virt.wire.frames import FrameError
 from hypercobalt.vmi.phases import LifeCycle, LifeReason
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone: one without cannot be compared with any other."""
 
 
 class PausedBy(StrEnum):
@@ -59,8 +62,8 @@ class DomainReport(msgspec.Struct, frozen=True, omit_defaults=True):
     state: LifeCycle | None = None
     reason: LifeReason = LifeReason.OTHER
     paused_by: PausedBy = PausedBy.OTHER
-    shutdown_since: datetime | None = None
-    marked_since: datetime | None = None
+    shutdown_since: Moment | None = None
+    marked_since: Moment | None = None
     machine: str = ""
     emulated: bool = False
     interfaces: tuple[DomainInterface, ...] = ()

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Generator
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace as with_fields
-from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.apiserver.conftest import certificates
+from tests.integration.controllers import abandoned_sockets, embedded, no_crashed_pass
 from tests.integration.virt.controller.world import Lab
-from tests.sockets import left_to_the_collector
 
 from hypercobalt.api.core import Namespace
 from hypercobalt.api.kubevirt.definition import manifest
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod
-from hypercobalt.apiserver.server import serve
 from hypercobalt.runtime import Kube, load_connection
 
-__all__ = ["certificates"]
+__all__ = ["abandoned_sockets", "certificates", "no_crashed_pass"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -32,25 +29,8 @@ async def kubeconfig(
     tmp_path_factory: pytest.TempPathFactory, certificates: Path
 ) -> AsyncIterator[Path]:
     """The kubeconfig of one server for the whole session."""
-    options = fresh(tmp_path_factory.mktemp("api"), certificates)
-    added = replace(options, manifests=(*options.manifests, msgspec.json.encode(manifest())))
-    async with serve(added) as server:
-        yield server.kubeconfig
-
-
-@pytest.fixture(autouse=True)
-def abandoned_sockets() -> Generator[None]:
-    """Every test stops a controller in the middle of its requests."""
-    with left_to_the_collector():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_crashed_pass(caplog: pytest.LogCaptureFixture) -> Generator[None]:
-    """Fail a test in which a pass ended in an unexpected error."""
-    yield
-    lines = (record.getMessage() for record in caplog.get_records("call"))
-    assert [line for line in lines if "reconcile_crashed" in line] == []
+    async with embedded(tmp_path_factory.mktemp("api"), certificates, manifest()) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")

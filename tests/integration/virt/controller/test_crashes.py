@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import pytest
+from tests.integration.mortal import Death, Dying, MortalKube
 from tests.integration.virt.controller.world import Handler, Kubelet, Lab, render
 
 from hypercobalt.api.kubevirt.vmi import VirtualMachineInstance
-from hypercobalt.api.meta import Object
 from hypercobalt.api.workloads import Pod
 from hypercobalt.errors import TransientError
 from hypercobalt.runtime import (
     Informer,
-    Kube,
     ListResult,
     Metrics,
     Recorder,
@@ -24,8 +22,6 @@ from hypercobalt.runtime import (
     load_connection,
 )
 from hypercobalt.runtime.client.requests import Selection
-from hypercobalt.runtime.client.transport import Call
-from hypercobalt.runtime.client.whole import Whole
 from hypercobalt.runtime.write_cache import WriteCache
 from hypercobalt.virt.controller.act import VMIActions
 from hypercobalt.virt.controller.observe import BY_VMI, VMIObserver, controlling_vmi
@@ -33,43 +29,7 @@ from hypercobalt.virt.controller.reconciler import VMIReconciler
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
-T = TypeVar("T", bound=Object)
 TURNS = 60
-
-
-class Death(Exception):  # noqa: N818 - not an error
-    """The process is gone: nothing that it would do next happens."""
-
-
-@dataclass
-class Dying:
-    """Lets so many calls and answers through; None: all of them."""
-
-    left: int | None = None
-    seen: int = 0
-
-    def __call__(self) -> None:
-        self.seen += 1
-        if self.left is not None and self.seen > self.left:
-            raise Death
-
-
-class MortalKube(Kube):
-    """A client whose process dies before a call is sent, or before its answer is used."""
-
-    dying: Dying = Dying()
-
-    async def _write(self, call: Call) -> bytes:
-        self.dying()
-        answer = await super()._write(call)
-        self.dying()
-        return answer
-
-    async def get_whole(
-        self, type_: type[T], name: str, namespace: str | None = None
-    ) -> Whole[T] | None:
-        self.dying()
-        return await super().get_whole(type_, name, namespace)
 
 
 class Process:

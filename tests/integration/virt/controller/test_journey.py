@@ -30,6 +30,8 @@ from hypercobalt.vmi.launcher_pods import pod_condition
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+PATCHED = "patch virtualmachineinstances.kubevirt.io"
+
 
 def ready(vmi: VirtualMachineInstance) -> str:
     found = next((one for one in vmi.status.conditions if one.type == "Ready"), None)
@@ -49,6 +51,8 @@ async def test_vmi_goes_from_its_creation_to_ready_and_away_again(lab: Lab) -> N
     async with watching(lab) as seen, controller(lab.kubeconfig) as running:
         await lab.add()
         vmi = await runs(lab)
+        # A call is counted when its answer is there, which a watch may be ahead of.
+        await eventually(lambda: PATCHED in running.calls())
         calls = running.calls()
         await lab.kube.delete(VirtualMachineInstance, "vm", lab.namespace)
         pod = await lab.until_pod(lambda p: p.metadata.deletionTimestamp is not None, vmi)
@@ -67,7 +71,7 @@ async def test_vmi_goes_from_its_creation_to_ready_and_away_again(lab: Lab) -> N
     assert vmi.status.migrationTransport == "Unix"
     assert calls["create pods"] == 1
     assert calls["update virtualmachineinstances.kubevirt.io"] == 2
-    assert calls["patch virtualmachineinstances.kubevirt.io"] == 1
+    assert calls[PATCHED] == 1
     assert calls["apply pods"] == 1
     assert len({one.metadata.uid for one in seen.pods}) == 1
 
@@ -141,14 +145,17 @@ async def test_pod_without_its_label_is_still_the_vmis(lab: Lab) -> None:
         assert (found.status.phase, len(found.status.activePods)) == ("Scheduled", 1)
 
 
-async def test_pod_of_an_impostor_is_deleted_and_counts_for_nothing(lab: Lab) -> None:
+@pytest.mark.parametrize("labelled", [True, False], ids=["labelled", "bare"])
+async def test_pod_of_an_impostor_is_deleted_and_counts_for_nothing(
+    lab: Lab, labelled: bool
+) -> None:
     vmi = await lab.add()
     owner = vmi.metadata
     labels = {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner.uid}
     meta = ObjectMeta(
         name=launcher_name(vmi),
         namespace=lab.namespace,
-        labels=labels,
+        labels=labels if labelled else {},
         ownerReferences=(owner_reference(vmi, controller=True),),
     )
     spec = PodSpec(containers=(Container(name="compute", image="theirs"),))
@@ -158,6 +165,33 @@ async def test_pod_of_an_impostor_is_deleted_and_counts_for_nothing(lab: Lab) ->
     (pod,) = await lab.pods()
     assert pod.metadata.uid != theirs.metadata.uid
     assert list(found.status.activePods) == [pod.metadata.uid]
+
+
+async def test_stray_that_takes_its_time_to_go_is_named_while_it_is_waited_for(lab: Lab) -> None:
+    vmi = await lab.add()
+    meta = ObjectMeta(
+        name=launcher_name(vmi),
+        namespace=lab.namespace,
+        finalizers=("example.com/holds",),
+        ownerReferences=(owner_reference(vmi, controller=True),),
+    )
+    spec = PodSpec(containers=(Container(name="compute", image="theirs"),))
+    theirs = await lab.kube.create(Pod(metadata=meta, spec=spec))
+    async with controller(lab.kubeconfig):
+        shown = await lab.until(lambda v: bool(v.status.conditions))
+        (condition,) = shown.status.conditions
+        assert (condition.type, condition.reason) == ("Synchronized", "FailedCreate")
+        assert theirs.metadata.name in condition.message
+        left = await lab.until_pod(lambda _: True, vmi)
+        assert left.metadata.deletionTimestamp is not None  # so what is shown is true
+        await lab.kube.modify(
+            Pod,
+            theirs.metadata.name,
+            lambda pod: replace(pod, metadata=replace(pod.metadata, finalizers=())),
+            lab.namespace,
+        )
+        vmi = await lab.phase("Scheduling")
+    assert not any(c.type == "Synchronized" for c in vmi.status.conditions)
 
 
 async def test_name_that_another_pod_has_is_reported_and_retried(lab: Lab) -> None:
@@ -173,6 +207,7 @@ async def test_name_that_another_pod_has_is_reported_and_retried(lab: Lab) -> No
         assert failed.status.phase == "Pending"
         (shown,) = failed.status.conditions
         assert name in shown.message
+        assert "delete it" in shown.message
         await Kubelet(lab).removes(theirs)
         vmi = await lab.phase("Scheduling")
     assert not any(c.type == "Synchronized" for c in vmi.status.conditions)

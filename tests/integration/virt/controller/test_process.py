@@ -58,7 +58,7 @@ async def test_kubeconfig_that_is_missing_is_an_invalid_request() -> None:
     assert b"/nowhere/at/all" in said
 
 
-async def test_vmi_that_no_pod_can_be_made_of_says_so_and_waits(lab: Lab) -> None:
+async def test_vmi_that_no_pod_can_be_made_of_has_a_condition_and_waits(lab: Lab) -> None:
     await lab.add()
     broken = {"spec": {"domain": {"memory": None}}}
     await lab.kube.merge_patch(VirtualMachineInstance, "vm", broken, lab.namespace)

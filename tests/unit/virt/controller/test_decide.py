@@ -31,9 +31,10 @@ from hypercobalt.api.pods import (
     PodReadinessGate,
 )
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
-from hypercobalt.virt.controller.decide import decide, entered
+from hypercobalt.virt.controller.decide import decide
 from hypercobalt.virt.controller.model import CreateError, VMIFacts, VMIPlan, launcher_name
 from hypercobalt.vmi.conditions import Aspect
+from hypercobalt.vmi.phases import entered
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SPEC = VMISpec(
@@ -151,7 +152,9 @@ def test_created_pod_is_recorded_with_phase_scheduling_in_one_write() -> None:
 def test_pod_that_this_process_did_not_create_and_nobody_recorded_is_deleted() -> None:
     stray = pod(name=launcher_name(vmi()))
     plan = decide(facts(vmi(), stray))
-    assert (plan.delete, plan.create, plan.vmi) == ((stray,), False, vmi())
+    assert (plan.delete, plan.create, plan.events) == ((stray,), False, ())
+    assert condition(plan.vmi, "Synchronized") == ("False", "FailedCreate")
+    assert decide(facts(plan.vmi, stray)).vmi == plan.vmi
 
 
 def test_name_that_is_free_is_used_beside_a_stray() -> None:
@@ -220,6 +223,14 @@ def test_pod_that_is_gone_ends_the_vmi(phase: str, expected: str) -> None:
     assert condition(plan.vmi, "Ready") == ("False", "PodNotExists")
     assert not plan.create
     assert decide(facts(plan.vmi)).vmi.metadata.finalizers == ()
+
+
+def test_guest_whose_pod_is_gone_is_paused_no_more() -> None:
+    paused = VMICondition(type="Paused", status="True", reason="PausedByUser")
+    given = vmi("Running")
+    given = replace(given, status=replace(given.status, conditions=(paused,)))
+    assert condition(decide(facts(given, pod(runs=True))).vmi, "Paused") is not None
+    assert condition(decide(facts(given)).vmi, "Paused") is None
 
 
 def test_deleted_before_a_pod_exists_is_failed_before_it_goes() -> None:
@@ -304,7 +315,7 @@ def test_condition_of_the_handler_is_not_the_controllers() -> None:
 
 
 def test_failure_to_create_is_shown_once_and_the_phase_stays() -> None:
-    failed = with_values(facts(vmi()), failure=CreateError("FailedCreate", "quota"))
+    failed = with_values(facts(vmi()), failure=CreateError("quota"))
     plan = decide(failed)
     assert plan.vmi.status.phase == "Pending"
     assert condition(plan.vmi, "Synchronized") == ("False", "FailedCreate")
@@ -314,7 +325,7 @@ def test_failure_to_create_is_shown_once_and_the_phase_stays() -> None:
 
 
 def test_next_attempt_keeps_what_is_shown_until_it_has_an_outcome() -> None:
-    failed = decide(with_values(facts(vmi()), failure=CreateError("FailedCreate", "quota"))).vmi
+    failed = decide(with_values(facts(vmi()), failure=CreateError("quota"))).vmi
     assert decide(facts(failed)).vmi == failed
     created = decide(facts(failed, pod(), created="p1"))
     assert condition(created.vmi, "Synchronized") is None

@@ -78,7 +78,7 @@ def test_address_is_offered_and_confirmed_with_all_that_goes_with_it() -> None:
         }
 
 
-def test_what_a_lease_lacks_is_not_said() -> None:
+def test_fields_that_a_lease_lacks_are_not_sent() -> None:
     bare = DhcpLease(mac=MAC, address=LEASE.address, server=SERVER)
     reply = reply_to(message(1), bare)
     assert reply is not None
@@ -136,7 +136,7 @@ def test_what_is_not_for_this_server_is_not_answered(data: bytes) -> None:
     assert reply_to(data) is None
 
 
-def test_options_end_where_they_say_or_are_cut() -> None:
+def test_options_end_at_their_end_mark_or_where_they_are_cut() -> None:
     head, other = message(1)[:240], bytes((50, 4, 10, 0, 2, 3))
     for tail in (
         bytes((53, 1, 3, 255, 0)) + other,

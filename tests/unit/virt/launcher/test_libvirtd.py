@@ -59,7 +59,7 @@ def test_daemon_for_qemu_alone_is_taken_where_there_is_one(
     assert daemon.uri == f"qemu+unix:///session?socket={tmp_path}/run/libvirt/{socket}"
 
 
-def test_machine_without_libvirt_is_told_so(
+def test_machine_without_libvirt_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libvirtd, "_installed", lambda _: False)

@@ -63,7 +63,16 @@ def test_end_is_remembered_when_libvirtd_has_forgotten_it(reason: LifeReason) ->
     assert settled(running, has_run=True, ended=LifeReason.SHUTDOWN) == running
 
 
-def test_only_a_paused_domain_has_somebody_who_paused_it() -> None:
+def test_panic_is_remembered_when_libvirtd_shows_a_crash() -> None:
+    crash = DomainView(LifeCycle.SHUTOFF, LifeReason.CRASHED)
+    panic = DomainView(LifeCycle.SHUTOFF, LifeReason.PANICKED)
+    assert settled(crash, has_run=True, ended=None, panicked=True) == panic
+    assert settled(crash, has_run=True, ended=None) == crash
+    killed = DomainView(LifeCycle.SHUTOFF, LifeReason.DESTROYED)
+    assert settled(killed, has_run=True, ended=None, panicked=True) == killed
+
+
+def test_only_a_paused_domain_has_a_pauser() -> None:
     shown = {reason: paused_by(domain(DomainState.PAUSED, reason)) for reason in range(20)}
     assert {by for by in shown.values() if by} == {
         PausedBy.USER,

@@ -85,6 +85,13 @@ def test_fields_of_a_newer_version_are_skipped() -> None:
     ) == DomainMessage(DomainReport(LifeCycle.RUNNING))
 
 
+@pytest.mark.parametrize("field", ["shutdown_since", "marked_since"])
+def test_time_without_a_zone_is_no_time(field: str) -> None:
+    content = f'{{"type":"domain","domain":{{"{field}":"2026-01-02T00:00:00"}}}}'
+    with pytest.raises(FrameError, match=field):
+        decode_from_launcher(content.encode())
+
+
 def test_unknown_call_is_no_call_but_a_message() -> None:
     message = decode_message(b'{"id":4,"call":{"call":"Migrate"}}')
     assert message.id == 4
