@@ -8,27 +8,18 @@ again.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt import logs
 from hypercobalt.adapters.host import incarnation
 from hypercobalt.agent.lease import AgentLease
-from hypercobalt.agent.settings import AgentSettings, S, decode_settings
+from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.api.meta import Object
-from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.logs import get_logger
-from hypercobalt.runtime import Connection, Kube, Limits, Manager, Metrics
-from hypercobalt.runtime.endpoints import Guard
-from hypercobalt.runtime.guard import METRICS, guard
+from hypercobalt.runtime import Connection, Limits, Manager, process
 from hypercobalt.runtime.manager import Service
-from hypercobalt.runtime.memory import bound_memory
 from hypercobalt.runtime.tasks import first
-
-log = get_logger(__name__)
 
 STOP_DEADLINE: Final = timedelta(seconds=5)
 """Less than systemd's and the kubelet's patience."""
@@ -38,53 +29,12 @@ _LIMITS: Final = Limits(deadline=timedelta(seconds=15), attempt=timedelta(second
 Concern = Callable[[], Coroutine[None, None, None]]
 
 
-def main(kind: type[S], run: Callable[[S], Coroutine[None, None, None]]) -> int:
-    """Run an agent with the settings of the process's one argument; return the exit code.
-
-    That is 2 for a setting that cannot be used, as of every command, and 1 for other errors.
-    """
-    logs.configure()
-    bound_memory()
-    try:
-        settings = decode_settings(sys.argv[1], kind)
-        logs.configure(level=settings.log_level, text=settings.log_text)
-        asyncio.run(run(settings))
-    except HypercobaltError as error:
-        log.critical("agent_failed", error=str(error))
-        return 2 if isinstance(error, ConfigurationError) else 1
-    return 0
-
-
-@asynccontextmanager
-async def managed(
+def managed(
     settings: AgentSettings, connection: Connection, field_manager: str
-) -> AsyncGenerator[Manager]:
-    """A manager with a client of its own, and the pages that the settings name.
-
-    Raises:
-        ConfigurationError: a setting cannot be used.
-    """
-    metrics = Metrics()
-    async with Kube(
-        connection, field_manager=field_manager, limits=_LIMITS, metrics=metrics
-    ) as kube:
-        secure = settings.metrics is not None and settings.metrics_secure
-        yield Manager(
-            kube,
-            metrics=metrics,
-            address=settings.health,
-            metrics_address=settings.metrics,
-            metrics_guard=_guard(kube, settings) if secure else None,
-            stop_deadline=STOP_DEADLINE,
-        )
-
-
-def _guard(kube: Kube, settings: AgentSettings) -> Guard:
-    return guard(
-        kube,
-        METRICS,
-        settings.metrics_certificate,
-        accepts_api_server_tokens=settings.metrics_accept_api_server_tokens,
+) -> AbstractAsyncContextManager[Manager]:
+    """A manager with the limits and the deadline of agents; see `runtime.process.managed`."""
+    return process.managed(
+        settings, connection, field_manager, limits=_LIMITS, stop_deadline=STOP_DEADLINE
     )
 
 

@@ -33,7 +33,7 @@ def conditions(
     own: Collection[str],
     generation: int,
 ) -> tuple[Condition, ...]:
-    """Give the agent's conditions, by type; one that no concern has reported yet stays as stored.
+    """Return the agent's conditions, by type; one that no concern has reported yet stays as stored.
 
     Args:
         verdicts: of the board.

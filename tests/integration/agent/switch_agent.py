@@ -17,7 +17,7 @@ from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY, Layout
 from hypercobalt.agent.certificates.install import Installer
 from hypercobalt.agent.certificates.request import RequestSettings, Wanted
 from hypercobalt.agent.certificates.requester import RequestedCertificate
-from hypercobalt.agent.process import Agent, main, managed
+from hypercobalt.agent.process import Agent, managed
 from hypercobalt.agent.settings import AgentSettings
 from hypercobalt.agent.status import conditions
 from hypercobalt.api.certificate import IssuerReference
@@ -26,6 +26,7 @@ from hypercobalt.api.host_certificate import HostNames
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.runtime import AlreadyExistsError, Manager, load_connection
+from hypercobalt.runtime.process import main
 from hypercobalt.runtime.write_cache import Latest
 
 NAME = "ovs-agent"

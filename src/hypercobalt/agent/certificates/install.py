@@ -24,7 +24,7 @@ from hypercobalt.logs import get_logger
 log = get_logger(__name__)
 
 
-class Conditions(Protocol):
+class ConditionBoard(Protocol):
     """The part of a board that is used."""
 
     def put_condition(
@@ -56,7 +56,7 @@ class Installer:
         self,
         layout: Layout,
         load: Callable[[], Awaitable[None]],
-        board: Conditions,
+        board: ConditionBoard,
         condition: str,
         ca: Path | None = None,
     ) -> None:

@@ -24,7 +24,7 @@ _DEADLINE: Final = timedelta(seconds=30)
 _MODULE: Final = "hypercobalt.agent.certificates.key_maker"
 
 
-class Order(msgspec.Struct, frozen=True):
+class KeyOrder(msgspec.Struct, frozen=True):
     """What a request is for.
 
     Args:
@@ -36,20 +36,20 @@ class Order(msgspec.Struct, frozen=True):
     key: bytes = b""
 
     def __repr__(self) -> str:
-        return f"Order({self.names}, key={len(self.key)} bytes)"
+        return f"KeyOrder({self.names}, key={len(self.key)} bytes)"
 
 
-class Made(msgspec.Struct, frozen=True):
+class NewKey(msgspec.Struct, frozen=True):
     """A key and the request for its certificate, in PEM."""
 
     key: bytes
     request: bytes
 
     def __repr__(self) -> str:
-        return f"Made(key={len(self.key)} bytes, request={len(self.request)} bytes)"
+        return f"NewKey(key={len(self.key)} bytes, request={len(self.request)} bytes)"
 
 
-async def make(order: Order) -> Made:
+async def make(order: KeyOrder) -> NewKey:
     """Have another process make a request, and a new key on curve P-256 where one is needed.
 
     Raises:
@@ -75,10 +75,10 @@ async def make(order: Order) -> Made:
     if process.returncode:
         last = problem.decode(errors="replace").strip().splitlines()[-1:]
         raise TransientError(f"no key was made: {''.join(last)[:200]}")
-    return msgspec.json.decode(out, type=Made)
+    return msgspec.json.decode(out, type=NewKey)
 
 
-def make_here(order: Order) -> Made:
+def make_here(order: KeyOrder) -> NewKey:
     """Make a request, and a new key where one is needed."""
     # Imported here, so that a process that only calls `make` does not load the library.
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
@@ -89,7 +89,7 @@ def make_here(order: Order) -> Made:
     key = _usable(order.key) or ec.generate_private_key(ec.SECP256R1())
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     private = key.private_bytes(encoding, form, serialization.NoEncryption())
-    return Made(private, signing_request.write(order.names, key))
+    return NewKey(private, signing_request.write(order.names, key))
 
 
 def _usable(key: bytes) -> ec.EllipticCurvePrivateKey | None:
@@ -108,5 +108,5 @@ def _usable(key: bytes) -> ec.EllipticCurvePrivateKey | None:
 
 
 if __name__ == "__main__":
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=KeyOrder)
     sys.stdout.buffer.write(msgspec.json.encode(make_here(wanted)))

@@ -96,7 +96,7 @@ def request_of(wanted: Wanted, pending: Pending, of: RequestSettings) -> Certifi
     )
 
 
-class State(Enum):
+class RequestState(Enum):
     """How far a request is."""
 
     PENDING = auto()
@@ -106,7 +106,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class RequestAssessment:
     """The present state of a request.
 
     Args:
@@ -115,12 +115,12 @@ class Assessment:
         since: when it was denied or has failed; None otherwise.
     """
 
-    state: State
+    state: RequestState
     message: str
     since: datetime | None = None
 
 
-def assess(request: CertificateRequest) -> Assessment:
+def assess(request: CertificateRequest) -> RequestAssessment:
     """How far a request is, by its conditions."""
     name, status = request.metadata.name, request.status
     found = {condition.type: condition for condition in status.conditions}
@@ -130,21 +130,25 @@ def assess(request: CertificateRequest) -> Assessment:
     if "Denied" in holds:
         why = found["Denied"].message or found["Denied"].reason
         text = f"CertificateRequest {name} was denied: {why}"
-        return Assessment(State.DENIED, text, found["Denied"].lastTransitionTime or since)
+        return RequestAssessment(
+            RequestState.DENIED, text, found["Denied"].lastTransitionTime or since
+        )
     if "InvalidRequest" in holds:
         text = f"CertificateRequest {name} is invalid: {found['InvalidRequest'].message}"
-        return Assessment(State.FAILED, text, since)
+        return RequestAssessment(RequestState.FAILED, text, since)
     if status.failureTime is not None or (ready is not None and ready.reason == "Failed"):
         why = ready.message if ready is not None else "no reason given"
         text = f"CertificateRequest {name} failed: {why}; check the issuer"
-        return Assessment(State.FAILED, text, since)
+        return RequestAssessment(RequestState.FAILED, text, since)
     if status.certificate and "Ready" in holds:
-        return Assessment(State.ISSUED, f"CertificateRequest {name} was issued")
+        return RequestAssessment(RequestState.ISSUED, f"CertificateRequest {name} was issued")
     if "Approved" not in holds:
         text = f"CertificateRequest {name} waits for approval; check its approver"
-        return Assessment(State.PENDING, text)
+        return RequestAssessment(RequestState.PENDING, text)
     why = f": {ready.message}" if ready is not None and ready.message else ""
-    return Assessment(State.PENDING, f"CertificateRequest {name} waits for its issuer{why}")
+    return RequestAssessment(
+        RequestState.PENDING, f"CertificateRequest {name} waits for its issuer{why}"
+    )
 
 
 class CertificateStep(Enum):
@@ -161,7 +165,7 @@ class CertificateStep(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CertificateFacts:
     """Everything that the decision rests on.
 
     Args:
@@ -205,13 +209,13 @@ def renewal(validity: Validity) -> datetime:
     return validity.not_before + (validity.not_after - validity.not_before) * 2 / 3
 
 
-def is_old(facts: Facts) -> bool:
+def is_old(facts: CertificateFacts) -> bool:
     """Whether a request whose certificate does not fit was made long enough ago to make another."""
     made = facts.request.metadata.creationTimestamp if facts.request else None
     return made is None or made + AGAIN <= facts.now
 
 
-def decide(facts: Facts) -> CertificatePlan:
+def decide(facts: CertificateFacts) -> CertificatePlan:
     """Choose the next step."""
     pending, installed = facts.pending, facts.installed
     if installed is not None and not facts.intact:
@@ -235,17 +239,17 @@ def decide(facts: Facts) -> CertificatePlan:
     return _of_request(facts, assess(facts.request))
 
 
-def _of_request(facts: Facts, found: Assessment) -> CertificatePlan:
+def _of_request(facts: CertificateFacts, found: RequestAssessment) -> CertificatePlan:
     match found.state:
-        case State.ISSUED:
+        case RequestState.ISSUED:
             return CertificatePlan(CertificateStep.INSTALL)
-        case State.PENDING:
+        case RequestState.PENDING:
             return _waiting(facts, CertificateReason.REQUEST_PENDING, found.message, None)
-        case State.DENIED | State.FAILED:
+        case RequestState.DENIED | RequestState.FAILED:
             again = (found.since or facts.now) + AGAIN
             if again <= facts.now:
                 return CertificatePlan(CertificateStep.REMAKE)
-            denied = found.state is State.DENIED
+            denied = found.state is RequestState.DENIED
             reason = (
                 CertificateReason.REQUEST_DENIED if denied else CertificateReason.REQUEST_FAILED
             )
@@ -254,7 +258,7 @@ def _of_request(facts: Facts, found: Assessment) -> CertificatePlan:
 
 
 def _waiting(
-    facts: Facts, reason: CertificateReason, message: str, until: datetime | None
+    facts: CertificateFacts, reason: CertificateReason, message: str, until: datetime | None
 ) -> CertificatePlan:
     """The installed certificate counts while it is good; its renewal shows in the message."""
     if facts.installed is not None:

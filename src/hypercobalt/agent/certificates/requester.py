@@ -19,12 +19,12 @@ from hypercobalt.agent.certificates import key_maker, pending
 from hypercobalt.agent.certificates.check import CertificateFilesError
 from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY, File
 from hypercobalt.agent.certificates.install import Installed, Installer
-from hypercobalt.agent.certificates.key_maker import Order
+from hypercobalt.agent.certificates.key_maker import KeyOrder
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
+    CertificateFacts,
     CertificatePlan,
     CertificateStep,
-    Facts,
     RequestSettings,
     Wanted,
     decide,
@@ -115,7 +115,7 @@ class RequestedCertificate(Generic[T]):
             error = f"installed, good until {self._good_until:%Y-%m-%dT%H:%M:%SZ}; {error}"
         self._installer.report(reason, error)
 
-    async def _observe(self, wanted: Wanted) -> Facts:
+    async def _observe(self, wanted: Wanted) -> CertificateFacts:
         waiting = await asyncio.to_thread(pending.load, self._pending)
         request = None
         if waiting is not None:
@@ -123,7 +123,7 @@ class RequestedCertificate(Generic[T]):
             request = await self._kube.get(CertificateRequest, name, self._settings.namespace)
         files = await asyncio.to_thread(self._layout.in_place)
         intact = bool(files) and await asyncio.to_thread(self._layout.is_loaded, files)
-        return Facts(
+        return CertificateFacts(
             wanted=wanted.digest,
             installed=await self._installer.validity(wanted.names),
             intact=intact,
@@ -141,7 +141,7 @@ class RequestedCertificate(Generic[T]):
         key, certificate = (there.get(self._layout.files[one][0]) for one in (KEY, CERTIFICATE))
         return key == waiting.key and (request is None or request.status.certificate == certificate)
 
-    async def _act(self, step: CertificatePlan, wanted: Wanted, facts: Facts) -> float:
+    async def _act(self, step: CertificatePlan, wanted: Wanted, facts: CertificateFacts) -> float:
         match step.step:
             case CertificateStep.MAKE:
                 await self._make(wanted, await asyncio.to_thread(self._layout.installed_key))
@@ -174,7 +174,7 @@ class RequestedCertificate(Generic[T]):
         return 0.0
 
     async def _make(self, wanted: Wanted, key: bytes) -> None:
-        made = await key_maker.make(Order(wanted.names, key))
+        made = await key_maker.make(KeyOrder(wanted.names, key))
         new = Pending(wanted.digest, made.request, made.key)
         await asyncio.to_thread(pending.store, self._pending, new)
 

@@ -38,7 +38,7 @@ class UseOutcome(StrEnum):
     """What is behind it, or the API server, does not answer."""
 
     TIMEOUT = "timeout"
-    """It took too long."""
+    """The answer took too long."""
 
     FAILED = "failed"
     """A bug."""

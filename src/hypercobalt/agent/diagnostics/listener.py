@@ -18,7 +18,7 @@ from typing import Final
 from hypercobalt.api.core import ConfigMap
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime.write_cache import Latest
-from hypercobalt.tls.server import server_context
+from hypercobalt.tls.server import server_context, verify_clients
 
 log = get_logger(__name__)
 
@@ -53,13 +53,7 @@ class ListenerTls:
         Raises:
             ValueError: they cannot be used; those of before stay.
         """
-        context = self._new()
-        if authorities.strip():
-            try:
-                context.load_verify_locations(cadata=authorities)
-            except ssl.SSLError as error:
-                raise ValueError(f"no PEM certificates: {error}") from error
-        self._newest = context
+        self._newest = self._new(authorities)
 
     async def follow(self, published: Latest[ConfigMap]) -> None:
         """Keep the trust equal to what the cluster publishes, until cancelled."""
@@ -74,15 +68,10 @@ class ListenerTls:
                 log.warning("client_ca_refused", config_map=about, error=str(error))
             await published.changed(found)
 
-    def _new(self) -> ssl.SSLContext:
+    def _new(self, authorities: str = "") -> ssl.SSLContext:
         context = server_context()
         context.load_cert_chain(self._file)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        # As Go does: an intermediate CA that is trusted ends a chain.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        # A resumed session would count as verified by a CA that is trusted no more.
-        context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 0
+        verify_clients(context, authorities)
         return context
 
     def _use_newest(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:

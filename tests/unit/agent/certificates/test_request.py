@@ -24,12 +24,12 @@ from msgspec.structs import replace as with_fields
 
 from hypercobalt.agent.certificates import pending
 from hypercobalt.agent.certificates.check import Validity
-from hypercobalt.agent.certificates.key_maker import Made, Order, make, make_here
+from hypercobalt.agent.certificates.key_maker import KeyOrder, NewKey, make, make_here
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import (
     AGAIN,
+    CertificateFacts,
     CertificateStep,
-    Facts,
     RequestSettings,
     Wanted,
     decide,
@@ -49,7 +49,9 @@ WANTED = Wanted(HostNames("kvm-a", ("192.0.2.1",)), IssuerReference("nova-ca", "
 SETTINGS = RequestSettings("libvirt-kvm-a", "agents", AGENT)
 PENDING = Pending(WANTED.digest, b"a request", b"a key")
 FRESH, OLD = Validity(NOW - DAY, NOW + 5 * DAY), Validity(NOW - 5 * DAY, NOW + DAY)
-NOTHING = Facts(WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW)
+NOTHING = CertificateFacts(
+    WANTED.digest, None, intact=True, in_use=False, pending=None, request=None, now=NOW
+)
 
 
 def stored(
@@ -219,7 +221,7 @@ WAITING = replace(NOTHING, pending=PENDING)
     ],
 )
 def test_next_step_follows_from_request_and_installed_certificate(
-    facts: Facts, step: CertificateStep, reason: str | None, message: str
+    facts: CertificateFacts, step: CertificateStep, reason: str | None, message: str
 ) -> None:
     plan = decide(facts)
 
@@ -246,7 +248,7 @@ def test_own_addresses_are_parsed_and_sorted() -> None:
 
 @pytest.mark.parametrize("name", ["kvm-a", "kvm-a." + "x" * 60 + ".example.org"])
 async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -> None:
-    made = await make(Order(HostNames(name, ("192.0.2.1", "2001:db8::1"))))
+    made = await make(KeyOrder(HostNames(name, ("192.0.2.1", "2001:db8::1"))))
 
     key, request = load_pem_private_key(made.key, None), x509.load_pem_x509_csr(made.request)
     shown = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -262,9 +264,9 @@ async def test_made_key_is_of_the_request_and_the_names_are_its_own(name: str) -
 
 
 async def test_request_is_for_the_key_that_the_host_has() -> None:
-    first = await make(Order(HostNames("kvm-a")))
+    first = await make(KeyOrder(HostNames("kvm-a")))
 
-    again = await make(Order(HostNames("kvm-a", ("192.0.2.1",)), first.key))
+    again = await make(KeyOrder(HostNames("kvm-a", ("192.0.2.1",)), first.key))
 
     keys = [x509.load_pem_x509_csr(made.request).public_key() for made in (first, again)]
     assert again.key == first.key
@@ -287,7 +289,7 @@ def private_key(key: PrivateKeyTypes, password: bytes | None = None) -> bytes:
     ],
 )
 def test_key_that_no_request_can_be_for_is_replaced(key: bytes) -> None:
-    made = make_here(Order(HostNames("kvm-a"), key))
+    made = make_here(KeyOrder(HostNames("kvm-a"), key))
 
     found = load_pem_private_key(made.key, None)
     assert isinstance(found, ec.EllipticCurvePrivateKey)
@@ -306,7 +308,7 @@ def test_agent_that_makes_keys_does_not_import_x509() -> None:
 
 
 def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None:
-    made = make_here(Order(HostNames("kvm-a")))
+    made = make_here(KeyOrder(HostNames("kvm-a")))
     path = tmp_path / "private/.pending"
     kept = Pending(WANTED.digest, made.request, made.key)
 
@@ -318,7 +320,7 @@ def test_pending_key_is_for_its_owner_alone_and_survives(tmp_path: Path) -> None
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
     assert pending.load(path) == kept
-    assert "PRIVATE" not in repr(kept) + repr(Made(made.key, made.request))
+    assert "PRIVATE" not in repr(kept) + repr(NewKey(made.key, made.request))
     file.write_bytes(b"half a fi")
     assert pending.load(path) is None
     pending.discard(path)
