@@ -1,17 +1,17 @@
-"""`python -m hypercobalt.node_agent SETTINGS`: the process that stays on every host."""
+"""`python -m hypercobalt.node_agent DESCRIPTOR`: the process that stays on every host."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack
 
-from hypercobalt.agent.process import main
 from hypercobalt.node_agent import agent
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import load_connection
+from hypercobalt.runtime.process import main
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: NodeAgentSettings) -> None:
     """Run the agent on its real host, or on an emulated one.
 
     Raises:
@@ -32,4 +32,4 @@ async def run(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Settings, run))
+    sys.exit(main(NodeAgentSettings, run))

@@ -9,7 +9,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.boot import Boot
 from hypercobalt.adapters.host.journal import Journal
-from hypercobalt.adapters.host.port import Shutdown, System, Units
+from hypercobalt.adapters.host.port import Pods, Shutdown, System, Units
 from hypercobalt.adapters.host.watchdog import Watchdog
 from hypercobalt.adapters.libvirt.events import Event
 from hypercobalt.adapters.libvirt.port import Libvirt
@@ -27,12 +27,12 @@ from hypercobalt.api.hypervisor_conditions import NODE_AGENT_TYPES, HypervisorCo
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.fencing.peers import Peers, programs
 from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
 from hypercobalt.node_agent.fencing.signs import Heartbeat, any_answers
-from hypercobalt.node_agent.host import certificates, operating_system, tls_files
+from hypercobalt.node_agent.host import certificates, launchers, operating_system, tls_files
 from hypercobalt.node_agent.host.autostart import Autostart
 from hypercobalt.node_agent.host.os_update import OsUpdate
 from hypercobalt.node_agent.host.shutdown_drain import ShutdownDrain
@@ -44,8 +44,7 @@ from hypercobalt.node_agent.libvirt.stored_definitions import StoredDefinitions
 from hypercobalt.node_agent.logs import Logs
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.operator_lease import OperatorLease
-from hypercobalt.node_agent.settings import SelfFencing as SelfFencingSettings
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings, SelfFencingSettings
 from hypercobalt.node_agent.status.compose import compose
 from hypercobalt.node_agent.status.inventory import FIELDS
 from hypercobalt.node_agent.status.parts import Board, Parts
@@ -77,9 +76,10 @@ class Host:
     shutdown: Shutdown
     system: System
     boot: Boot
+    pods: Pods
 
 
-async def run(settings: Settings, connection: Connection, host: Host) -> None:
+async def run(settings: NodeAgentSettings, connection: Connection, host: Host) -> None:
     """Run the agent of one host until SIGTERM or SIGINT.
 
     Raises:
@@ -94,7 +94,7 @@ async def run(settings: Settings, connection: Connection, host: Host) -> None:
         await manager.run()
 
 
-def register(settings: Settings, manager: Manager, host: Host) -> None:
+def register(settings: NodeAgentSettings, manager: Manager, host: Host) -> None:
     """Have the manager run every concern of an agent."""
     kube, board = manager.kube, Board(manager.clock)
     board.put(replace(board.parts, boot=host.boot))
@@ -109,9 +109,10 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     applier = Applier(kube, report(settings.node, types), board, own)
     migrations = Migrations(kube, host.libvirt, settings, clock=manager.clock)
     ended = Ended()
+    guests = AllGuests(host.libvirt, launchers.PodLaunchers(host.pods))
     order = FencingOrder(
         kube,
-        host.libvirt,
+        guests,
         hypervisor,
         board,
         boot=host.boot.id,
@@ -139,8 +140,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
     agent.observe("libvirt", state.run)
     if settings.ha_config:
         agent.observe("autostart", Autostart(host.units, board).run)
-    agent.observe("units", UnitConditions(host.units, board, settings.units).run)
-    agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
+    _observe_host(agent, settings, host, board)
     agent.observe("operator", _operator(settings, manager, board).run)
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
@@ -154,7 +154,7 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         fence = SelfFencing(
             settings.self_fencing.window,
             outside,
-            host.libvirt,
+            guests,
             board,
             boot=host.boot.id,
             ended=ended,
@@ -170,6 +170,12 @@ def register(settings: Settings, manager: Manager, host: Host) -> None:
         "libvirt", lambda: None if state.settled else "libvirt not read yet", readiness=True
     )
     manager.add_check("status", lambda: applier.refusal, readiness=True)
+
+
+def _observe_host(agent: Agent, settings: NodeAgentSettings, host: Host, board: Board) -> None:
+    agent.observe("units", UnitConditions(host.units, board, settings.units).run)
+    agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
+    agent.observe("launchers", lambda: launchers.follow(host.pods, board))
 
 
 def self_fencing(
@@ -204,7 +210,7 @@ def report(node: str, own: Collection[str]) -> Report[Hypervisor, Parts, Hypervi
     )
 
 
-def _operator(settings: Settings, manager: Manager, board: Board) -> OperatorLease:
+def _operator(settings: NodeAgentSettings, manager: Manager, board: Board) -> OperatorLease:
     namespace = settings.operator_namespace or settings.namespace
     read = partial(manager.kube.get, Lease, OPERATOR_LEASE, namespace)
     return OperatorLease(read, board, manager.clock)
@@ -215,7 +221,7 @@ def _publish(board: Board, endpoint: DiagnosticsEndpoint) -> None:
 
 
 def _incidents(
-    settings: Settings,
+    settings: NodeAgentSettings,
     manager: Manager,
     host: Host,
     board: Board,
@@ -240,7 +246,7 @@ def _incidents(
 
 
 def _certificates(
-    settings: Settings,
+    settings: NodeAgentSettings,
     agent: Agent,
     manager: Manager,
     installer: Installer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypercobalt.adapters.host.boot import Boot
-from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem, FakeUnits
+from hypercobalt.adapters.host.fake import FakePods, FakeShutdown, FakeSystem, FakeUnits
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
@@ -22,4 +22,4 @@ def emulated_host() -> Host:
         libvirt.put(Domain(uuid, f"instance-{number}", active, state, _GIB, 1))
     units = FakeUnits(*(UnitState(name, "loaded", "active", "running") for name in DEFAULT_UNITS))
     system = OperatingSystem(pretty_version="Emulated", kernel_name="Linux")
-    return Host(libvirt, units, FakeShutdown(), FakeSystem(system), Boot("emulated"))
+    return Host(libvirt, units, FakeShutdown(), FakeSystem(system), Boot("emulated"), FakePods())

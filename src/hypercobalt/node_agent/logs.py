@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from hypercobalt.adapters.host.journal import FOLLOW, KERNEL, LINES, UNITS, Journal, Order
+from hypercobalt.adapters.host.journal import FOLLOW, KERNEL, LINES, UNITS, Journal, LineSelection
 from hypercobalt.agent.diagnostics.use import RefusedUseError, Use, UseRequest
 from hypercobalt.api.duration import parse_duration
 from hypercobalt.api.times import parse_time
@@ -50,7 +50,7 @@ class Logs:
         return Stream(lines)
 
 
-def order_of(parameters: Mapping[str, str], now: datetime) -> Order:
+def order_of(parameters: Mapping[str, str], now: datetime) -> LineSelection:
     """The parameters of a request.
 
     Raises:
@@ -63,7 +63,7 @@ def order_of(parameters: Mapping[str, str], now: datetime) -> Order:
     follow = parameters.get("follow", "false")
     if follow not in {"true", "false"}:
         raise RefusedUseError(f"follow {follow[:_LONGEST]!a}: must be true or false")
-    return Order(unit, _lines(parameters), _since(parameters, now), follow == "true")
+    return LineSelection(unit, _lines(parameters), _since(parameters, now), follow == "true")
 
 
 def _lines(parameters: Mapping[str, str]) -> int:

@@ -37,7 +37,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfFencing:
+class SelfFencingSettings:
     """When the agent ends the guests of a host that is cut off.
 
     Args:
@@ -54,7 +54,7 @@ class SelfFencing:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(AgentSettings):
+class NodeAgentSettings(AgentSettings):
     """One node agent.
 
     Args:
@@ -93,7 +93,7 @@ class Settings(AgentSettings):
     host_root: Path = Path("/")
     names: MigrationNames = MigrationNames.START
     retention: Retention = Retention()
-    self_fencing: SelfFencing | None = None
+    self_fencing: SelfFencingSettings | None = None
     store_definitions: bool = False
     state_dir: Path | None = None
     ha_config: str = ""

@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -31,12 +31,14 @@ from hypercobalt.node_agent.libvirt.stored_definitions import (
     RESYNC,
     StoredDefinitions,
     directories_of,
+    is_kept,
 )
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.operator.definitions.reader import opened
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock
 from hypercobalt.runtime.client.patch import JsonObject
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.client.watch import WatchEvent
 from hypercobalt.runtime.write_cache import Latest
 
 from .conftest import NODE
@@ -47,6 +49,7 @@ SPACE, BOOT = "default", "b1"
 KEY, NEXT = PrivateKey.make(), PrivateKey.make()
 TYPE = "DefinitionsStored"
 DEADLINE = 30.0
+DOWN = datetime(2026, 11, 21, tzinfo=UTC)
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 
 
@@ -71,18 +74,27 @@ class Gated(FakeLibvirt):
         return await super().document(uuid)
 
 
+class Watched(Informer[Hypervisor]):
+    """Its watch shows nothing more while it is deaf: its connection is dead."""
+
+    deaf = False
+
+    def take(self, event: WatchEvent[Hypervisor]) -> None:
+        if not self.deaf:
+            super().take(event)
+
+
 class Host:
     """A libvirt in memory, whose events reach who stores the definitions."""
 
-    def __init__(
-        self, kube: Kube, own: Hypervisor, cache: Latest[Hypervisor], resync: timedelta
-    ) -> None:
-        self.kube, self.own, self.libvirt, self.cache = kube, own, Gated(), cache
+    def __init__(self, kube: Kube, own: Hypervisor, informer: Watched, resync: timedelta) -> None:
+        self.kube, self.own, self.libvirt = kube, own, Gated()
+        self.informer, self.cache = informer, Latest(informer)
         self.board = Board(SystemClock())
         self.stored = StoredDefinitions(
             kube,
             self.libvirt,
-            cache,
+            self.cache,
             self.board,
             namespace=SPACE,
             boot=BOOT,
@@ -114,11 +126,15 @@ class Host:
         text = key and key.public.text
         await self.kube.patch_status(stored, with_fields(stored.status, definitionsKey=text))
 
-    async def fence(self, fencing: Fencing) -> None:
-        """Have the operator write `status.fencing`, and the agent see it."""
+    async def record(self, fencing: Fencing) -> None:
+        """Have the operator write `status.fencing`."""
         stored = await self.kube.get(Hypervisor, NODE)
         assert stored
         await self.kube.patch_status(stored, with_fields(stored.status, fencing=fencing))
+
+    async def fence(self, fencing: Fencing) -> None:
+        """Have the operator write `status.fencing`, and the agent see it."""
+        await self.record(fencing)
         seen = self.cache.value
         async with asyncio.timeout(DEADLINE):
             while seen is None or seen.status.fencing != fencing:
@@ -156,8 +172,8 @@ async def host(
         status = with_fields(own.status, definitionsKey=key.public.text)
         own = await kube.patch_status(own, status)
     selection = Selection(Hypervisor, fields=f"metadata.name={NODE}")
-    informer = Informer(kube, selection, metrics=Metrics())
-    made = Host(kube, own, Latest(informer), resync)
+    informer = Watched(kube, selection, metrics=Metrics())
+    made = Host(kube, own, informer, resync)
     with left_to_the_collector():
         async with background(informer.run, made.follow, made.stored.run):
             yield made
@@ -218,6 +234,22 @@ async def test_what_its_owner_has_suspended_is_stored_as_halted(kube: Kube) -> N
         await kvm.has(lambda now: not now.domains[A].halted)
 
 
+@pytest.mark.parametrize(
+    ("ended", "crashed"),
+    [(Stopped.CRASHED, True), (Stopped.DESTROYED, False), (Stopped.SHUTDOWN, False)],
+)
+async def test_what_has_crashed_is_not_stored_as_stopped_by_its_owner(
+    kube: Kube, ended: Stopped, *, crashed: bool
+) -> None:
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A))
+        kvm.libvirt.start(A)
+        await kvm.has(lambda now: A in now.domains and now.domains[A].is_to_run)
+        kvm.libvirt.stop(A, ended)
+        await kvm.has(lambda now: not now.domains[A].active)
+        await kvm.has(lambda now: now.domains[A].is_to_run is crashed)
+
+
 async def test_deleted_object_is_written_again(kube: Kube) -> None:
     async with host(kube, resync=timedelta(milliseconds=100)) as kvm:
         kvm.libvirt.add(domain(A))
@@ -265,15 +297,23 @@ async def test_a_domain_is_left_out_while_its_document_is_refused(kube: Kube) ->
 
 
 @pytest.mark.parametrize("boot", [BOOT, "b0"], ids=["this boot", "the boot before"])
-@pytest.mark.parametrize("phase", [FencingPhase.ATTEMPTING, FencingPhase.FENCED])
+@pytest.mark.parametrize(
+    ("phase", "down"),
+    [
+        pytest.param(FencingPhase.ATTEMPTING, None, id="an attempt"),
+        pytest.param(FencingPhase.FENCED, None, id="a proof"),
+        pytest.param(FencingPhase.FAILED, DOWN, id="declared dead, next attempt failed"),
+    ],
+)
 async def test_definition_of_a_running_instance_stays_stored_while_its_host_is_fenced(
-    kube: Kube, phase: FencingPhase, boot: str
+    kube: Kube, phase: FencingPhase, down: datetime | None, boot: str
 ) -> None:
     async with host(kube) as kvm:
         kvm.libvirt.add(domain(A))
         kvm.libvirt.start(A)
         await kvm.has(lambda now: A in now.domains and now.domains[A].active)
-        await kvm.fence(Fencing(phase=phase, method=FencingMethod.AGENT, bootID=boot))
+        method = FencingMethod.AGENT
+        await kvm.fence(Fencing(phase=phase, method=method, bootID=boot, forcedDownAt=down))
         read = kvm.libvirt.calls["domains"]
         kvm.libvirt.stop(A, Stopped.DESTROYED)
         for _ in range(10):
@@ -299,6 +339,32 @@ async def test_guests_that_end_by_order_while_they_are_read_stay_stored(kube: Ku
         kvm.libvirt.start(A)
         await kvm.fence(Fencing(phase=FencingPhase.RELEASED, bootID=BOOT))
         await kvm.settled()
+        after = await kvm.object()
+
+    assert before
+    assert after
+    assert after.metadata.resourceVersion == before.metadata.resourceVersion
+
+
+async def test_guests_that_end_by_an_order_which_the_watch_does_not_show_yet_stay_stored(
+    kube: Kube,
+) -> None:
+    """A host that was cut off reads the order itself, and its watch shows it later."""
+    order = Fencing(phase=FencingPhase.FENCED, method=FencingMethod.BMC, bootID=BOOT)
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A))
+        kvm.libvirt.start(A)
+        await kvm.has(lambda now: A in now.domains and now.domains[A].active)
+        before = await kvm.object()
+        kvm.informer.deaf = True
+        await kvm.record(order)
+        kvm.libvirt.stop(A, Stopped.DESTROYED)
+
+        async def is_decided() -> bool:
+            own = kvm.cache.value
+            return await kvm.object() != before or (own is not None and is_kept(own))
+
+        await eventually(is_decided, seconds=DEADLINE)
         after = await kvm.object()
 
     assert before

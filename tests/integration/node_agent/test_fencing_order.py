@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace as replace_parts
 from datetime import UTC, datetime
 
 import pytest
@@ -13,13 +14,16 @@ from tests.following import background
 from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
+from hypercobalt.adapters.host.fake import FakePods
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.kubevirt.names import LAUNCHER_MODULE
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.server import Server
-from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.host.launchers import PodLaunchers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
@@ -30,6 +34,7 @@ from .conftest import NODE, boot
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BOOT = "b1"
+LAUNCHER = ("python3", "-m", LAUNCHER_MODULE, '{"namespace":"default","name":"guest","uid":"u"}')
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -39,7 +44,7 @@ class Host:
 
     def __init__(self, kube: Kube, own: Latest[Hypervisor]) -> None:
         self.kube, self.libvirt, self.board = kube, FakeLibvirt(), Board(SystemClock())
-        self.own, self.ended = own, Ended()
+        self.own, self.ended, self.pods = own, Ended(), FakePods()
         for name in ("a", "b"):
             boot(self.libvirt, name)
 
@@ -74,7 +79,7 @@ async def host(kube: Kube, agents: Kube | None = None) -> AsyncIterator[Host]:
     made = Host(kube, own)
     order = FencingOrder(
         agents or kube,
-        made.libvirt,
+        AllGuests(made.libvirt, PodLaunchers(made.pods)),
         own,
         made.board,
         boot=BOOT,
@@ -155,6 +160,41 @@ async def test_guest_that_is_started_after_the_order_is_ended_while_the_api_is_a
         await eventually(lambda: kvm.guests == 0)
 
 
+async def test_order_is_not_reported_as_done_while_a_launcher_pod_runs(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.pods.set("p", LAUNCHER)
+        kvm.pods.stubborn.add("p")
+        await kvm.fence(Fencing(phase=FencingPhase.FENCED, bootID=BOOT, startedAt=STARTED))
+        await eventually(lambda: kvm.guests == 0 and len(kvm.pods.killed) > 1)
+        assert kvm.board.parts.guests_stopped is None
+        kvm.pods.stubborn.clear()
+        await kvm.stopped()
+        done = kvm.board.parts.guests_stopped
+        assert done is not None
+        assert done.count == 3
+
+
+async def test_launcher_pod_that_starts_after_the_order_is_ended(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        await kvm.fence(Fencing(phase=FencingPhase.FENCED, bootID=BOOT, startedAt=STARTED))
+        await kvm.stopped()
+        kvm.pods.set("late", LAUNCHER)
+        found = await PodLaunchers(kvm.pods).running()
+        kvm.board.put(replace_parts(kvm.board.parts, launchers=found))
+        await eventually(lambda: kvm.pods.killed == ["late"])
+
+
+async def test_launcher_pods_run_on_without_an_order(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.pods.set("p", LAUNCHER)
+        found = await PodLaunchers(kvm.pods).running()
+        kvm.board.put(replace_parts(kvm.board.parts, launchers=found))
+        fencing = Fencing(phase=FencingPhase.ATTEMPTING, method=FencingMethod.BMC, bootID=BOOT)
+        await kvm.fence(fencing)
+        await eventually(lambda: kvm.record == fencing)
+        assert (kvm.guests, kvm.pods.killed) == (2, [])
+
+
 async def test_guest_that_is_started_after_the_order_was_withdrawn_runs_on(kube: Kube) -> None:
     async with host(kube) as kvm:
         order = Fencing(phase=FencingPhase.FENCED, bootID=BOOT, startedAt=STARTED)
@@ -174,7 +214,7 @@ async def test_a_withdrawn_order_ends_no_guest(kube: Kube) -> None:
         read = kvm.libvirt.calls["domains"]
         order = FencingOrder(
             kube,
-            kvm.libvirt,
+            AllGuests(kvm.libvirt, PodLaunchers(kvm.pods)),
             stale(kube),
             kvm.board,
             boot=BOOT,

@@ -44,7 +44,7 @@ from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.incidents.journal import NAME
 from hypercobalt.node_agent.libvirt.state import LibvirtState
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Informer, Kube, Metrics, Recorder, SystemClock, load_connection
 from hypercobalt.runtime.client.requests import Selection
@@ -96,7 +96,7 @@ async def watching(
     server: Server, libvirt: FakeLibvirt, state_dir: Path | None = None, *, boot: str = "boot-1"
 ) -> AsyncIterator[Watching]:
     metrics, clock, ended = Metrics(), SystemClock(), Ended()
-    settings = Settings(
+    settings = NodeAgentSettings(
         node=NODE, label=NODE, namespace="default", state_dir=state_dir, ha_config="default/ha"
     )
     with left_to_the_collector():

@@ -18,7 +18,7 @@ import pytest
 from tests.integration.runtime.scripted import eventually
 
 from hypercobalt.adapters.child import MARK
-from hypercobalt.adapters.host.journal import Journal, Order
+from hypercobalt.adapters.host.journal import Journal, LineSelection
 from hypercobalt.adapters.host.port import HostError
 from hypercobalt.agent.diagnostics.use import RefusedUseError, UseRequest
 from hypercobalt.cli.log_lines import Lines
@@ -193,5 +193,5 @@ async def test_a_journal_that_is_cut_off_is_an_error(
     monkeypatch.setattr("hypercobalt.adapters.host.journal.BYTES", 100)
     await journald.write("libvirtd.service", "long " * 40)
     with pytest.raises(HostError, match="most of one request"):
-        async for _ in Journal(journald.root).read(Order()):
+        async for _ in Journal(journald.root).read(LineSelection()):
             pass

@@ -33,7 +33,7 @@ from hypercobalt.api.migration import (
 from hypercobalt.apiserver.server import Server
 from hypercobalt.node_agent.migrations.follow import Migrations
 from hypercobalt.node_agent.migrations.record import MigrationRecord
-from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
+from hypercobalt.node_agent.settings import MigrationNames, NodeAgentSettings, Retention
 from hypercobalt.runtime import (
     ConnectionFailedError,
     ForbiddenError,
@@ -74,7 +74,9 @@ async def agent(
     retention: Retention | None = None,
 ) -> AsyncIterator[None]:
     """The migrations of one host; `guard` is called before each write."""
-    given = Settings(node, node, namespace=SPACE, names=names, retention=retention or Retention())
+    given = NodeAgentSettings(
+        node, node, namespace=SPACE, names=names, retention=retention or Retention()
+    )
     with left_to_the_collector():
         async with Kube(load_connection(server.kubeconfig)) as kube:
             migrations = Migrations(
@@ -272,7 +274,7 @@ async def test_object_of_another_host_that_has_no_room_is_not_kept_to(
 ) -> None:
     began = datetime.now(UTC).replace(microsecond=0)
     await foreign(kube, UUID, "completed", started=began - timedelta(hours=1))
-    given = Settings("kvm-a", "kvm-a", namespace=SPACE, names=MigrationNames.SERVER)
+    given = NodeAgentSettings("kvm-a", "kvm-a", namespace=SPACE, names=MigrationNames.SERVER)
     with left_to_the_collector():
         async with Full(load_connection(server.kubeconfig)) as full:
             status = MigrationStatus(origin="kvm-a", type="unbounded")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.adapters.host.journal import KERNEL, LINES, UNITS, Order, arguments
+from hypercobalt.adapters.host.journal import KERNEL, LINES, UNITS, LineSelection, arguments
 from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.node_agent.logs import order_of
 
@@ -19,19 +19,19 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("parameters", "order"),
     [
-        ({}, Order()),
-        ({"unit": "libvirtd"}, Order("libvirtd")),
-        ({"unit": "libvirtd.service"}, Order("libvirtd")),
-        ({"unit": "kernel", "lines": "0", "follow": "true"}, Order(KERNEL, 0, follow=True)),
-        ({"lines": str(LINES), "follow": "false"}, Order(lines=LINES)),
-        ({"since": "1h30m"}, Order(since=NOW - timedelta(hours=1.5))),
+        ({}, LineSelection()),
+        ({"unit": "libvirtd"}, LineSelection("libvirtd")),
+        ({"unit": "libvirtd.service"}, LineSelection("libvirtd")),
+        ({"unit": "kernel", "lines": "0", "follow": "true"}, LineSelection(KERNEL, 0, follow=True)),
+        ({"lines": str(LINES), "follow": "false"}, LineSelection(lines=LINES)),
+        ({"since": "1h30m"}, LineSelection(since=NOW - timedelta(hours=1.5))),
         (
             {"since": "2026-01-30T12:00:00+02:00"},
-            Order(since=datetime(2026, 1, 30, 10, tzinfo=UTC)),
+            LineSelection(since=datetime(2026, 1, 30, 10, tzinfo=UTC)),
         ),
     ],
 )
-def test_a_request_is_read(parameters: dict[str, str], order: Order) -> None:
+def test_a_request_is_read(parameters: dict[str, str], order: LineSelection) -> None:
     assert order_of(parameters, NOW) == order
 
 

@@ -9,6 +9,8 @@ such a guest. An agent that is cut off without such an order ends no guest.
 The watch of a host that was cut off may show the order minutes late: its connection is dead without
 either end noticing, and what the server sends again comes after ever longer pauses. So an agent
 whose Lease is not renewed reads the order itself until the API answers, and begins the watch again.
+Each order that is read is known to all concerns of the agent before a guest ends by it: else the
+guest would be stored as one that its owner has stopped, and started nowhere.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.fencing.guests import Ended, Guests, stop_all
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended, stop_all
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.tasks import first
@@ -54,7 +56,7 @@ class FencingOrder:
 
     Args:
         kube: reads the order once more.
-        libvirt: of the host.
+        guests: of the host.
         hypervisor: this host's.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in; "" obeys nothing.
@@ -66,7 +68,7 @@ class FencingOrder:
     def __init__(
         self,
         kube: Kube,
-        libvirt: Guests,
+        guests: AllGuests,
         hypervisor: Latest[Hypervisor],
         board: Board,
         *,
@@ -79,7 +81,7 @@ class FencingOrder:
         self._late = renewal(lease) + _LATE
         self._renewals, self._missed = renewals, 0
         self._obeying = asyncio.Lock()
-        self._kube, self._libvirt, self._board = kube, libvirt, board
+        self._kube, self._guests, self._board = kube, guests, board
         self._hypervisor, self._boot = hypervisor, boot
         self._ended, self._clock = ended, clock
         self._stands = False  # an order was obeyed, and is not known to be withdrawn
@@ -94,7 +96,7 @@ class FencingOrder:
 
     async def run(self) -> None:
         """Follow the own Hypervisor and the starts of guests until cancelled."""
-        await first(self._follow(), self._keep(), self._doubt())
+        await first(self._follow(), self._keep(), self._note_launchers(), self._doubt())
 
     async def _follow(self) -> None:
         seen = self._hypervisor.value
@@ -111,7 +113,15 @@ class FencingOrder:
             self._started.clear()
             if self._stands:
                 why = "this boot of the host is proven dead"
-                await stop_all(self._libvirt, why, self._ended)
+                await stop_all(self._guests, why, self._ended)
+
+    async def _note_launchers(self) -> None:
+        """Note each launcher pod that starts, as `on_event` does the other guests."""
+        parts = self._board.parts
+        while True:
+            if self._stands and parts.launchers:
+                self._started.set()
+            parts = await self._board.changed(parts)
 
     async def _doubt(self) -> None:
         """Read the order whenever the Lease is not renewed: the host may be cut off."""
@@ -138,7 +148,7 @@ class FencingOrder:
         if fencing is None:
             return
         why = f"status.fencing of {name} is {fencing.phase}"
-        count = await stop_all(self._libvirt, why, self._ended)
+        count = await stop_all(self._guests, why, self._ended)
         done = self._board.parts.guests_stopped
         if count == 0 and done is not None and done.startedAt == fencing.startedAt:
             return
@@ -152,7 +162,7 @@ class FencingOrder:
         Read by a list of one: agents have no right to get a Hypervisor.
         """
         self._missed, begun = 0, 0
-        found: asyncio.Future[Fencing | None] = asyncio.get_running_loop().create_future()
+        found: asyncio.Future[Hypervisor | None] = asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as readings:
             running = set[asyncio.Task[None]]()
             while not found.done():
@@ -165,11 +175,15 @@ class FencingOrder:
             for reading in running:
                 reading.cancel()
         self._missed = max(self._missed, begun - 1)
-        fencing = found.result()
+        if (own := found.result()) is None:
+            return None
+        known, fencing = self._hypervisor.value, own.status.fencing
+        if known is not None and known.status.fencing != fencing:
+            self._hypervisor.wrote(own)
         return fencing if is_ordered(fencing, self._boot) else None
 
     async def _read(
-        self, name: str, within: timedelta, found: asyncio.Future[Fencing | None]
+        self, name: str, within: timedelta, found: asyncio.Future[Hypervisor | None]
     ) -> None:
         """Read the order once; a failure is counted, and logged once of an outage."""
         try:
@@ -182,4 +196,4 @@ class FencingOrder:
             self._missed += 1
         else:
             if not found.done():
-                found.set_result(next((one.status.fencing for one in listed.items), None))
+                found.set_result(next(iter(listed.items), None))

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from hypercobalt.api.fencing import GuestsStopped
 from hypercobalt.ha.self_fencing import History, Sign, is_cut_off
 from hypercobalt.logs import get_logger
-from hypercobalt.node_agent.fencing.guests import Ended, Guests, stop_all
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended, stop_all
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Clock
 
@@ -57,7 +57,7 @@ class SelfFencing:
     Args:
         window: for how long every sign has to be missing.
         outside: the signs.
-        libvirt: of the host.
+        guests: of the host.
         board: takes `guestsStopped`.
         boot: the boot that this process runs in.
         ended: takes the guests that are ended.
@@ -68,7 +68,7 @@ class SelfFencing:
         self,
         window: timedelta,
         outside: Outside,
-        libvirt: Guests,
+        guests: AllGuests,
         board: Board,
         *,
         boot: str,
@@ -77,7 +77,7 @@ class SelfFencing:
         clock: Clock,
     ) -> None:
         self._window, self._outside, self._boot = window, outside, boot
-        self._libvirt, self._board = libvirt, board
+        self._guests, self._board = guests, board
         self._ended, self._watchdog, self._clock = ended, watchdog, clock
         self._renewals, self._history = 0, History()
 
@@ -113,7 +113,7 @@ class SelfFencing:
         window = self._window.total_seconds()
         log.critical("self_fencing", silent_seconds=window)
         why = f"cut off from everything for {window:.0f} s"
-        count = await stop_all(self._libvirt, why, self._ended)
+        count = await stop_all(self._guests, why, self._ended)
         stopped = GuestsStopped(self._boot, None, self._clock.now(), count)
         self._board.put(replace(self._board.parts, guests_stopped=stopped))
         self._history = History()  # each sign has to be there once more first

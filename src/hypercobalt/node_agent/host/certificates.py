@@ -14,7 +14,7 @@ from hypercobalt.agent.certificates.requester import RequestedCertificate
 from hypercobalt.api.certificate import IssuerReference
 from hypercobalt.api.host_certificate import AGENT, HostNames
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Clock, Kube
 from hypercobalt.runtime.write_cache import Latest
 
@@ -23,7 +23,7 @@ RESYNC: Final = timedelta(minutes=5)
 
 
 def requested(
-    settings: Settings,
+    settings: NodeAgentSettings,
     kube: Kube,
     installer: Installer,
     hypervisor: Latest[Hypervisor],
@@ -50,6 +50,6 @@ def requested(
     )
 
 
-def names_of(settings: Settings, internal_ip: str | None) -> HostNames:
+def names_of(settings: NodeAgentSettings, internal_ip: str | None) -> HostNames:
     """The names and addresses that the host's certificate is for."""
     return HostNames.of(settings.node, (*settings.addresses, internal_ip or ""))

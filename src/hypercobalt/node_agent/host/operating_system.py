@@ -13,7 +13,7 @@ from hypercobalt.node_agent.status.parts import Board
 
 
 def status_of(found: OperatingSystem) -> OperatingSystemStatus:
-    """Give the fields of the status; what the host does not report is absent."""
+    """Return the fields of the status; what the host does not report is absent."""
 
     def known(text: str) -> str | None:
         return clean(text) or None

@@ -63,7 +63,8 @@ class DrainStep(Enum):
 
     CREATE = auto()
     REPLACE = auto()
-    """It has ended, for an earlier shutdown or another maker, and instances run: make a new one."""
+    """The Eviction has ended, for an earlier shutdown or another maker, and instances run: replace
+    it."""
     WAIT = auto()
     DONE = auto()
 
@@ -71,13 +72,19 @@ class DrainStep(Enum):
 def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
     """Whether a shutdown has to be held back: instances run here, and they should be moved.
 
-    Until libvirt has been read, the instances of the status count.
+    Launcher pods count as instances: they do not move, but people are told of them, and may end
+    them in order. Until libvirt, or systemd, has been read, the instances of the status count.
     """
     if hypervisor is None or hypervisor.spec.evacuateOnReboot is False:
         return False
+    stored = hypervisor.status.instances
+    if parts.launchers is None:
+        launched = any(instance.namespace is not None for instance in stored)
+    else:
+        launched = bool(parts.launchers)
     if parts.inventory is not None:
-        return any(domain.active for domain in parts.inventory.domains)
-    return any(instance.active for instance in hypervisor.status.instances)
+        return launched or any(domain.active for domain in parts.inventory.domains)
+    return launched or any(one.active for one in stored if one.namespace is None)
 
 
 def decide(eviction: Eviction | None, ours: str | None) -> DrainStep:

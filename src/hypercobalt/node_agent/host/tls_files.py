@@ -11,7 +11,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.port import HostError, Units
 from hypercobalt.agent.certificates.files import CA, CERTIFICATE, KEY, Layout
-from hypercobalt.agent.certificates.install import Conditions, Installer
+from hypercobalt.agent.certificates.install import ConditionBoard, Installer
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.logs import get_logger
 
@@ -44,7 +44,7 @@ def layout(root: Path) -> Layout:
     )
 
 
-def installer(root: Path, units: Units, board: Conditions, ca: Path | None = None) -> Installer:
+def installer(root: Path, units: Units, board: ConditionBoard, ca: Path | None = None) -> Installer:
     """Installs certificates for libvirt and reports `TLSCertificateInstalled`.
 
     Args:

@@ -16,7 +16,7 @@ from hypercobalt.api.core import ConfigMap
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.incidents.configuration import Configuration
 from hypercobalt.node_agent.incidents.domain_log import DomainLogs
-from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.journal import IncidentJournal
 from hypercobalt.node_agent.incidents.judge import Judge
 from hypercobalt.node_agent.incidents.kept_config import KeptConfig
 from hypercobalt.node_agent.incidents.memory import HostMemory
@@ -27,7 +27,7 @@ from hypercobalt.node_agent.incidents.reports import Reports
 from hypercobalt.node_agent.incidents.seen import SeenIncidents
 from hypercobalt.node_agent.incidents.storage import Storage
 from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Clock, Kube, Recorder
 from hypercobalt.runtime.tasks import first
@@ -52,7 +52,7 @@ class Incidents:
         kube: Kube,
         libvirt: Libvirt,
         board: Board,
-        settings: Settings,
+        settings: NodeAgentSettings,
         hypervisor: Latest[Hypervisor],
         *,
         clock: Clock,
@@ -63,7 +63,7 @@ class Incidents:
         registry: CollectorRegistry,
     ) -> None:
         store, metrics = Store(), IncidentMetrics(registry)
-        journal = Journal(settings.state_dir)
+        journal = IncidentJournal(settings.state_dir)
         kept = KeptConfig(settings.state_dir, settings.ha_config)
         metrics.journal_failing.set_function(lambda: journal.failing or kept.failing)
         self._board = board

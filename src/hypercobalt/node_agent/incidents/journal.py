@@ -1,8 +1,8 @@
 """What the agent remembers of its instances, on disk: the newest state of each.
 
 A line for each change: the CRC-32 of what follows as eight hexadecimal digits, a space, JSON of an
-`Instance`, or of `{"gone": UUID}`. The last line of an instance counts. A line that is torn or
-damaged is skipped: its content is found again in libvirt. The file is rewritten, by a rename,
+`InstanceRecord`, or of `{"gone": UUID}`. The last line of an instance counts. A line that is torn
+or damaged is skipped: its content is found again in libvirt. The file is rewritten, by a rename,
 once it has grown, so it stays bounded, and when it ends in a torn line, which would swallow the
 next one. Each write reaches the disk before it counts: what ran when the power went is restarted.
 
@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from hypercobalt.ha.incidents.cases import Instance
+from hypercobalt.ha.incidents.cases import InstanceRecord
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents import state_file
 
@@ -35,10 +35,10 @@ _COMPACT: Final = LIMIT // 2
 
 _PATIENCE: Final = 2.0  # seconds, at the end of the process, with a write that is under way
 
-_decode_instance = msgspec.json.Decoder(Instance).decode
+_decode_instance = msgspec.json.Decoder(InstanceRecord).decode
 
 
-class Journal:
+class IncidentJournal:
     """The journal in a directory.
 
     Args:
@@ -54,7 +54,7 @@ class Journal:
         self._closed = False
         self._complaint = ""
 
-    def read(self) -> dict[str, Instance]:
+    def read(self) -> dict[str, InstanceRecord]:
         """What is remembered, by UUID; nothing when there is no file, or none that can be read."""
         if self._path is None:
             return {}
@@ -73,7 +73,7 @@ class Journal:
         """Whether the last attempt to read or write it has failed."""
         return bool(self._complaint)
 
-    async def write(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+    async def write(self, changed: Iterable[str], instances: Mapping[str, InstanceRecord]) -> None:
         """Write what is known of the instances that have changed, in a thread.
 
         A write that is cancelled goes on there.
@@ -84,7 +84,7 @@ class Journal:
         """
         await asyncio.to_thread(self._write, tuple(changed), dict(instances))
 
-    def close(self, instances: Mapping[str, Instance]) -> None:
+    def close(self, instances: Mapping[str, InstanceRecord]) -> None:
         """Write everything in this thread, and nothing after it: the end of the process.
 
         A disk that hangs holds it up for a moment only.
@@ -97,12 +97,12 @@ class Journal:
             finally:
                 self._turn.release()
 
-    def _write(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+    def _write(self, changed: Iterable[str], instances: Mapping[str, InstanceRecord]) -> None:
         with self._turn:
             if not self._closed:
                 self._put(changed, instances)
 
-    def _put(self, changed: Iterable[str], instances: Mapping[str, Instance]) -> None:
+    def _put(self, changed: Iterable[str], instances: Mapping[str, InstanceRecord]) -> None:
         if self._path is None:
             return
         lines = b"".join(encode(uuid, instances.get(uuid)) for uuid in changed)
@@ -136,15 +136,15 @@ class Journal:
             log.warning("journal_not_kept", file=str(self._path), error=self._complaint)
 
 
-def encode(uuid: str, instance: Instance | None) -> bytes:
+def encode(uuid: str, instance: InstanceRecord | None) -> bytes:
     """One line."""
     body = msgspec.json.encode({"gone": uuid} if instance is None else instance)
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def decode(content: bytes) -> dict[str, Instance]:
+def decode(content: bytes) -> dict[str, InstanceRecord]:
     """The instances of a file; damaged lines are skipped."""
-    found: dict[str, Instance] = {}
+    found: dict[str, InstanceRecord] = {}
     damaged = 0
     for line in filter(None, content.split(b"\n")):
         checksum, _, body = line.partition(b" ")

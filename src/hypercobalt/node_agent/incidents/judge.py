@@ -20,7 +20,7 @@ from hypercobalt.adapters.libvirt.events import Connected, Disconnected, DomainE
 from hypercobalt.adapters.libvirt.model import Domain
 from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, Step
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.clock import by_this_clock
 from hypercobalt.ha.incidents.config import HaConfig
@@ -29,7 +29,7 @@ from hypercobalt.ha.incidents.signals import EVENT_TYPE, HOST, STOPS, EventType,
 from hypercobalt.ha.incidents.storm import admit
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.domain_log import DomainLogs
-from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.journal import IncidentJournal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.incidents.translate import found, has_lost_its_reason, signal_of
@@ -67,7 +67,7 @@ class Judge:
         self,
         libvirt: Libvirt,
         store: Store,
-        journal: Journal,
+        journal: IncidentJournal,
         metrics: IncidentMetrics,
         *,
         clock: Clock,
@@ -149,7 +149,7 @@ class Judge:
         self._metrics.events.labels(type_, signal.kind, verdict.nature).inc()
         self._put(before, after)
 
-    def _put(self, before: Instance, after: Instance) -> None:
+    def _put(self, before: InstanceRecord, after: InstanceRecord) -> None:
         """Remember an instance; each incident that opens takes a token of the host."""
         known = {case.id for case in before.cases}
         for case in after.cases if after.uuid != HOST else ():
@@ -235,7 +235,7 @@ class Judge:
         self._store.put(replace(host, start=self._boot or remembered, cases=kept))
         self._compared.set()
 
-    def _judged_before_end(self, known: Instance) -> Instance:
+    def _judged_before_end(self, known: InstanceRecord) -> InstanceRecord:
         """Judge the events that wait and have led to the end that a listing shows."""
         for event in tuple(self._queue):
             if not isinstance(event, DomainEvent):

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hypercobalt.ha.incidents.escalation import Memory
+from hypercobalt.ha.incidents.escalation import AvailableMemory
 
 JUST_NOW: Final = timedelta(seconds=60)
 _EVERY: Final = timedelta(seconds=30)
@@ -49,10 +49,10 @@ class HostMemory:
             self._killed_lately()
             await asyncio.sleep(_EVERY.total_seconds())
 
-    def read(self) -> Memory:
+    def read(self) -> AvailableMemory:
         """What is available now, and whether the OOM killer has just acted."""
         kills = self._killed_lately()
-        return Memory(_read(self._proc / "meminfo", "MemAvailable:") * 1024, kills=kills)
+        return AvailableMemory(_read(self._proc / "meminfo", "MemAvailable:") * 1024, kills=kills)
 
     def _killed_lately(self) -> bool:
         kills, now = self._count(), self._now()

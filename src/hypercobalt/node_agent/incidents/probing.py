@@ -19,7 +19,7 @@ from hypercobalt.adapters.libvirt.port import Libvirt, LibvirtError
 from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.adapters.libvirt.vocabulary import ControlState
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import Kind, Signal
@@ -117,7 +117,7 @@ class Probing:
         finally:
             self._under_way.discard(case_id)
 
-    async def _probe(self, instance: Instance, case_id: str) -> InstanceProbe:
+    async def _probe(self, instance: InstanceRecord, case_id: str) -> InstanceProbe:
         """Probe an instance; a question that fails leaves its answer open."""
         uuid = instance.uuid
         case = next((one for one in instance.cases if one.id == case_id), None)

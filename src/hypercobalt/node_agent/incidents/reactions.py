@@ -23,7 +23,7 @@ from hypercobalt.api.incident import IncidentType
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.ha.incidents.cases import Case, Step
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import Recovery, postponed, recovering
+from hypercobalt.ha.incidents.escalation import RecoveryRequest, postponed, recovering
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN, held, released, waiting, withdrawn
 from hypercobalt.ha.incidents.probes import resumed
 from hypercobalt.ha.incidents.restraint import FRESH, Restraint, restraint, returning
@@ -33,14 +33,18 @@ from hypercobalt.ha.incidents.storm import admit
 from hypercobalt.ha.incidents.verdict import PROBE_AGAIN
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.incidents.recovery_evictions import Evictions, Outcome, other_name
+from hypercobalt.node_agent.incidents.recovery_evictions import (
+    CreationOutcome,
+    Evictions,
+    other_name,
+)
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.node_agent.incidents.translate import (
     is_as_remembered,
     is_paused_by_errors,
     state_of,
 )
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Clock, ForbiddenError, Kube
 
 log = get_logger(__name__)
@@ -76,7 +80,7 @@ class Reactions:
         kube: Kube,
         libvirt: Libvirt,
         store: Store,
-        settings: Settings,
+        settings: NodeAgentSettings,
         metrics: IncidentMetrics,
         *,
         clock: Clock,
@@ -88,7 +92,7 @@ class Reactions:
         self._config, self._withheld = config, withheld
         self.evictions = Evictions(kube, store, settings, clock=clock, config=config)
 
-    async def react(self, recoveries: Sequence[Recovery], now: datetime) -> None:
+    async def react(self, recoveries: Sequence[RecoveryRequest], now: datetime) -> None:
         """Make Evictions and resume, or hold back what the own Hypervisor forbids.
 
         Once that reading is too old, the reactions that are left stay due.
@@ -138,7 +142,7 @@ class Reactions:
             self._store.put(waiting(instance, case.id, _would_do(case), now))
         return not hindrance and not self._config().dry_run
 
-    async def _recover(self, recovery: Recovery, view: View) -> None:
+    async def _recover(self, recovery: RecoveryRequest, view: View) -> None:
         hypervisor, now = view.hypervisor, self._clock.now()
         this_boot = self._is_of_this_boot(recovery)
         if hypervisor and (waits := returning(hypervisor, of_this_boot=this_boot)):
@@ -154,7 +158,7 @@ class Reactions:
             except (ForbiddenError, TerminalError) as error:  # others may be accepted
                 self._refused(recovery, error)
 
-    def _set_aside(self, recovery: Recovery, domains: Mapping[str, Domain]) -> None:
+    def _set_aside(self, recovery: RecoveryRequest, domains: Mapping[str, Domain]) -> None:
         """Leave out instances whose state in libvirt has changed: events about them follow."""
         for uuid, case in self._still(recovery):
             instance = self._store.get(uuid)
@@ -163,7 +167,7 @@ class Reactions:
                 later = case.then(Step.RECOVER, self._clock.now() + _UNDER_WAY)
                 self._store.put(instance.with_case(replace(later, eviction="")))
 
-    async def _request(self, recovery: Recovery, hypervisor: Hypervisor) -> None:
+    async def _request(self, recovery: RecoveryRequest, hypervisor: Hypervisor) -> None:
         """Create an Eviction, unless in a dry run, or while another object has to end first."""
         if self._config().dry_run:
             self._only_record(recovery)
@@ -189,7 +193,7 @@ class Reactions:
             dataclasses.replace(recovery, instances=instances), hypervisor
         )
         self._metrics.recoveries.labels(recovery.mode, made).inc()
-        if made is Outcome.TAKEN:
+        if made is CreationOutcome.TAKEN:
             self._rename(recovery)
             return
         for uuid, case in self._still(recovery):
@@ -197,7 +201,7 @@ class Reactions:
         if recovery.instances:  # an Eviction of the whole host stays: a person deletes it
             await self.evictions.remove_old(recovery.name)
 
-    def _rename(self, recovery: Recovery) -> None:
+    def _rename(self, recovery: RecoveryRequest) -> None:
         """Have the Eviction be made under another name, which is in its cases first."""
         name, now = other_name(recovery.name), self._clock.now()
         log.warning("eviction_name_taken", eviction=recovery.name, instead=name)
@@ -208,7 +212,7 @@ class Reactions:
                     renamed = replace(case, eviction=name).then(case.step, due)
                     self._store.put(self._store.get(instance.uuid).with_case(renamed))
 
-    def _only_record(self, recovery: Recovery) -> None:
+    def _only_record(self, recovery: RecoveryRequest) -> None:
         self._metrics.recoveries.labels(recovery.mode, "dry-run").inc()
         for uuid, case in self._still(recovery):
             after = waiting(self._store.get(uuid), case.id, _would_do(case), self._clock.now())
@@ -216,30 +220,30 @@ class Reactions:
         text = f"dry run: an Eviction of mode {recovery.mode} would be created"
         self._store.put(withdrawn(self._store.host, recovery.name, text))
 
-    def _hold(self, recovery: Recovery, why: Restraint) -> None:
+    def _hold(self, recovery: RecoveryRequest, why: Restraint) -> None:
         for uuid, case in self._still(recovery):
             log.info("recovery_held_back", server=uuid, incident=case.id, reason=why.why)
             self._metrics.suppressed.labels(why.why.partition(":")[0]).inc()
             self._store.put(held(self._store.get(uuid), case.id, why, self._clock.now()))
         self._store.put(withdrawn(self._store.host, recovery.name, f"held back: {why.why}"))
 
-    def _refused(self, recovery: Recovery, error: HypercobaltError) -> None:
+    def _refused(self, recovery: RecoveryRequest, error: HypercobaltError) -> None:
         log.warning("recovery_refused", eviction=recovery.name, error=str(error))
         due = self._clock.now() + _REFUSED
         self._postpone(recovery, due, f"API server refuses Eviction {recovery.name}: {error}")
 
     def _postpone(
-        self, recovery: Recovery, due: datetime, why: str, *, alone: bool = False
+        self, recovery: RecoveryRequest, due: datetime, why: str, *, alone: bool = False
     ) -> None:
         for uuid, case in self._still(recovery):
             self._store.put(postponed(self._store.get(uuid), case.id, due, why, alone=alone))
 
-    def _is_of_this_boot(self, recovery: Recovery) -> bool:
+    def _is_of_this_boot(self, recovery: RecoveryRequest) -> bool:
         """Whether all its instances have run since the host booted."""
         types = {case.type for _, case in self._still(recovery)}
         return bool(recovery.instances) and IncidentType.ENDED_BY_BOOT not in types
 
-    def _still(self, recovery: Recovery) -> list[tuple[str, Case]]:
+    def _still(self, recovery: RecoveryRequest) -> list[tuple[str, Case]]:
         """The cases that the recovery is still due for: an instance may run again by now."""
         return [
             (uuid, case)
@@ -248,7 +252,7 @@ class Reactions:
             if case.id == case_id and case.eviction == recovery.name
         ]
 
-    def _waits_for_storage(self, recovery: Recovery, hypervisor: Hypervisor) -> bool:
+    def _waits_for_storage(self, recovery: RecoveryRequest, hypervisor: Hypervisor) -> bool:
         """Whether the recovery waits for a storage that fails on other hosts, too."""
         failing = hypervisor.status.failingStorage
         found = [

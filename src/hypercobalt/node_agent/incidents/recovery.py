@@ -26,13 +26,20 @@ from hypercobalt.api.incident import Reaction
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ha.incidents.cases import Case, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import FOLLOW, Memory, exhausted, failed, plan, postponed
+from hypercobalt.ha.incidents.escalation import (
+    FOLLOW,
+    AvailableMemory,
+    exhausted,
+    failed,
+    plan,
+    postponed,
+)
 from hypercobalt.ha.incidents.restraint import Restraint
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.reactions import Reactions
 from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Backoff, Clock, Kube
 
 log = get_logger(__name__)
@@ -60,12 +67,12 @@ class Recoveries:
         kube: Kube,
         libvirt: Libvirt,
         store: Store,
-        settings: Settings,
+        settings: NodeAgentSettings,
         metrics: IncidentMetrics,
         *,
         clock: Clock,
         config: Callable[[], HaConfig],
-        memory: Callable[[], Memory],
+        memory: Callable[[], AvailableMemory],
         withheld: Callable[[], Restraint | None] = lambda: None,
     ) -> None:
         self._store, self._settings = store, settings

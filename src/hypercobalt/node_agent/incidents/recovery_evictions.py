@@ -22,11 +22,11 @@ from hypercobalt.api.incident import LABEL, SINCE
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.api.migration import MIGRATION_TYPES, ORIGIN, SERVER, Migration, label_value
 from hypercobalt.api.times import format_time
-from hypercobalt.ha.incidents.cases import MOST_EVICTIONS, Made, Step, may_have
+from hypercobalt.ha.incidents.cases import MOST_EVICTIONS, MadeEviction, Step, may_have
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import Recovery
+from hypercobalt.ha.incidents.escalation import RecoveryRequest
 from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import AlreadyExistsError, Clock, Kube
 
 KEPT: Final = timedelta(days=1)
@@ -36,7 +36,7 @@ _LONGEST_WAIT: Final = timedelta(minutes=10)
 """Longest wait for an object, since one that never ends must not keep an instance off."""
 
 
-class Outcome(StrEnum):
+class CreationOutcome(StrEnum):
     """Result of a creation."""
 
     REQUESTED = "requested"
@@ -53,7 +53,7 @@ class Evictions:
         self,
         kube: Kube,
         store: Store,
-        settings: Settings,
+        settings: NodeAgentSettings,
         *,
         clock: Clock,
         config: Callable[[], HaConfig],
@@ -71,7 +71,7 @@ class Evictions:
 
     async def remove_old(self, made: str) -> None:
         """Remember the Eviction that was made, and remove those that ended long ago."""
-        now, left = self._clock.now(), list[Made]()
+        now, left = self._clock.now(), list[MadeEviction]()
         known = self._store.host.evictions
         for number, old in enumerate(known):
             is_one_too_many = len(known) - number >= MOST_EVICTIONS
@@ -83,10 +83,10 @@ class Evictions:
                 else:
                     left.append(old)
         others = [one for one in left if one.name != made]
-        kept = (*others, Made(name=made, at=now))[-MOST_EVICTIONS:]
+        kept = (*others, MadeEviction(name=made, at=now))[-MOST_EVICTIONS:]
         self._store.put(replace(self._store.host, evictions=kept))
 
-    async def under_way(self, recovery: Recovery) -> str:
+    async def under_way(self, recovery: RecoveryRequest) -> str:
         """What has these instances under way; "" when nothing has, or for too long already."""
         now = self._clock.now()
         waited = max(
@@ -115,7 +115,7 @@ class Evictions:
                     return f"Migration {one.metadata.name}"
         return ""
 
-    def _others(self, recovery: Recovery, now: datetime) -> set[str]:
+    def _others(self, recovery: RecoveryRequest, now: datetime) -> set[str]:
         """Evictions of the same instances that may not have ended: followed, or made lately.
 
         The case of an instance that runs again is closed before the operator sees that. If the
@@ -135,7 +135,7 @@ class Evictions:
         }
         return (followed | made) - {recovery.name}
 
-    async def make(self, recovery: Recovery, hypervisor: Hypervisor) -> Outcome:
+    async def make(self, recovery: RecoveryRequest, hypervisor: Hypervisor) -> CreationOutcome:
         """Create the Eviction.
 
         The same one that has ended long ago makes way: the incident has come again.
@@ -149,13 +149,13 @@ class Evictions:
                 if present is None:
                     continue
                 if not (self._is_own(present) and _is_about(present, recovery)):
-                    return Outcome.TAKEN
+                    return CreationOutcome.TAKEN
                 if not self._is_cold(present):
-                    return Outcome.EXISTS
+                    return CreationOutcome.EXISTS
                 uid = present.metadata.uid
                 await self._kube.delete(Eviction, recovery.name, uid=uid)
             else:
-                return Outcome.REQUESTED
+                return CreationOutcome.REQUESTED
 
     def _is_cold(self, eviction: Eviction) -> bool:
         ended = evicting(eviction.status)
@@ -165,7 +165,7 @@ class Evictions:
         return self._clock.now() - ended.lastTransitionTime > cool_down
 
 
-def _is_about(eviction: Eviction, recovery: Recovery) -> bool:
+def _is_about(eviction: Eviction, recovery: RecoveryRequest) -> bool:
     """Whether it is about some of the same instances, or both are about all of the host.
 
     Instances that have changed meanwhile were left out of one of the two.
@@ -179,7 +179,7 @@ def other_name(taken: str) -> str:
     return f"{taken.rpartition('-')[0]}-{secrets.token_hex(5)}"
 
 
-def eviction_of(recovery: Recovery, hypervisor: Hypervisor) -> Eviction:
+def eviction_of(recovery: RecoveryRequest, hypervisor: Hypervisor) -> Eviction:
     """The Eviction of a recovery; it goes with the Hypervisor."""
     return Eviction(
         metadata=ObjectMeta(

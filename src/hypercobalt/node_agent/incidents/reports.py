@@ -14,7 +14,7 @@ from typing import Final
 
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import MOST, Incident, IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, Step, incident_of
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, Step, incident_of
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import HOST, EventType
 from hypercobalt.logs import get_logger
@@ -81,7 +81,7 @@ class Reports:
     def _put(self, incidents: tuple[Incident, ...]) -> None:
         self._board.put(replace(self._board.parts, incidents=incidents))
 
-    def _compare(self, before: Instance, after: Instance) -> None:
+    def _compare(self, before: InstanceRecord, after: InstanceRecord) -> None:
         old = {case.id: case for case in before.cases}
         new = {case.id: case for case in after.cases}
         for id_, case in new.items():
@@ -97,7 +97,7 @@ class Reports:
                 self._closed(before, case)
         self._count()
 
-    def _opened(self, instance: Instance, case: Case) -> None:
+    def _opened(self, instance: InstanceRecord, case: Case) -> None:
         log.info(
             "incident_opened",
             incident=case.id,
@@ -108,13 +108,15 @@ class Reports:
         grave = case.severity != Severity.INFO
         self._event(instance, case, "Warning" if grave else "Normal")
 
-    def _closed(self, instance: Instance, case: Case) -> None:
+    def _closed(self, instance: InstanceRecord, case: Case) -> None:
         log.info("incident_closed", incident=case.id, type=case.type.value, server=instance.uuid)
         if case.step is Step.FOLLOW:
             took = self._clock.now() - case.first_seen
             self._metrics.recovery_seconds.observe(max(0.0, took.total_seconds()))
 
-    def _event(self, instance: Instance, case: Case, type_: str, reason: str | None = None) -> None:
+    def _event(
+        self, instance: InstanceRecord, case: Case, type_: str, reason: str | None = None
+    ) -> None:
         hypervisor = self._hypervisor.value
         if hypervisor is None or not _is_reported(case, self._config()):
             return

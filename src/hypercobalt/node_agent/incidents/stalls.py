@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from hypercobalt.adapters.libvirt.model import Disk
-from hypercobalt.ha.incidents.cases import Instance
+from hypercobalt.ha.incidents.cases import InstanceRecord
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.pools import pool_of
 from hypercobalt.ha.incidents.shared_storage import STALLED, stalled
@@ -38,7 +38,7 @@ class Stalls:
         self._silent: dict[str, str] = {}
         """The disk whose read hangs, by storage that does not answer."""
 
-    async def look(self, instance: Instance, disks: Sequence[Disk], quiet: timedelta) -> None:
+    async def look(self, instance: InstanceRecord, disks: Sequence[Disk], quiet: timedelta) -> None:
         """Report the storage of an instance without recent I/O, if the storage hangs.
 
         Args:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, Step
 from hypercobalt.ha.incidents.clock import set_back
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.runtime.observable import Observable
 
-Handler = Callable[[Instance, Instance], None]
+Handler = Callable[[InstanceRecord, InstanceRecord], None]
 
 
 class Store:
@@ -24,29 +24,29 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, Instance] = {HOST: Instance(uuid=HOST)}
+        self._known: dict[str, InstanceRecord] = {HOST: InstanceRecord(uuid=HOST)}
         self._handlers: list[Handler] = []
         self.changes = Observable(object())
 
     @property
-    def known(self) -> Mapping[str, Instance]:
+    def known(self) -> Mapping[str, InstanceRecord]:
         """Everything."""
         return self._known
 
     @property
-    def host(self) -> Instance:
+    def host(self) -> InstanceRecord:
         """What is remembered of the host itself."""
         return self._known[HOST]
 
-    def get(self, uuid: str) -> Instance:
+    def get(self, uuid: str) -> InstanceRecord:
         """One instance; of one that is new, nothing is known."""
-        return self._known.get(uuid) or Instance(uuid=uuid)
+        return self._known.get(uuid) or InstanceRecord(uuid=uuid)
 
     def on_change(self, handler: Handler) -> None:
         """Have a handler called with an instance before and after each change of it."""
         self._handlers.append(handler)
 
-    def put(self, instance: Instance) -> None:
+    def put(self, instance: InstanceRecord) -> None:
         """Remember an instance as it is now."""
         before = self.get(instance.uuid)
         if before != instance or instance.uuid not in self._known:
@@ -56,9 +56,9 @@ class Store:
     def drop(self, uuid: str) -> None:
         """Forget an instance that is no longer here."""
         if before := self._known.pop(uuid, None):
-            self._changed(before, Instance(uuid=uuid))
+            self._changed(before, InstanceRecord(uuid=uuid))
 
-    def cases(self, *steps: Step) -> Iterator[tuple[Instance, Case]]:
+    def cases(self, *steps: Step) -> Iterator[tuple[InstanceRecord, Case]]:
         """The cases whose next step is one of these."""
         for instance in tuple(self._known.values()):
             for case in instance.cases:
@@ -82,7 +82,7 @@ class Store:
         for instance in tuple(self._known.values()):
             self.put(set_back(instance, by, now))
 
-    def _changed(self, before: Instance, after: Instance) -> None:
+    def _changed(self, before: InstanceRecord, after: InstanceRecord) -> None:
         for handler in self._handlers:
             handler(before, after)
         self.changes.set(object())

@@ -29,7 +29,7 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 )
 from hypercobalt.agent.text import clean
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import CRASHES, Instance, State
+from hypercobalt.ha.incidents.cases import CRASHES, InstanceRecord, State
 from hypercobalt.ha.incidents.signals import Kind, Signal
 
 _LIFECYCLE: Final[Mapping[tuple[int, int], Kind]] = {
@@ -156,14 +156,14 @@ def _kind_of(event: DomainEvent) -> Kind | None:
     return _KINDS.get(event.kind)
 
 
-def has_lost_its_reason(domain: Domain, known: Instance, *, same_boot: bool) -> bool:
+def has_lost_its_reason(domain: Domain, known: InstanceRecord, *, same_boot: bool) -> bool:
     """Whether it has ended since it was remembered, and libvirt no longer has the reason."""
     ended = known.active and not domain.active and same_boot
     return ended and domain.reason not in _STOPPED_FOR
 
 
 def found(
-    domain: Domain, known: Instance, at: datetime, *, same_boot: bool, logged: str = ""
+    domain: Domain, known: InstanceRecord, at: datetime, *, same_boot: bool, logged: str = ""
 ) -> tuple[Signal, ...]:
     """What a listing shows that was not known: the signals whose events were missed.
 
@@ -190,7 +190,7 @@ def found(
     )
 
 
-def _found(domain: Domain, known: Instance, *, same_boot: bool, logged: str) -> list[Kind]:
+def _found(domain: Domain, known: InstanceRecord, *, same_boot: bool, logged: str) -> list[Kind]:
     if not domain.active:
         if not known.active:
             return [Kind.FOUND_OFF] if known.state is not State.OFF else []
@@ -230,7 +230,7 @@ def state_of(domain: Domain | None) -> State:
     return State.PAUSED if by_watchdog else State.RUNNING
 
 
-def is_as_remembered(domain: Domain | None, known: Instance) -> bool:
+def is_as_remembered(domain: Domain | None, known: InstanceRecord) -> bool:
     """Whether libvirt lists the start that is remembered, and no resume that was not seen.
 
     A transient domain that has ended is listed no more.

@@ -2,7 +2,9 @@
 
 The adapter's events report what may have changed; what to read again follows from them. While one
 read is under way further events only mark what is out of date, so a storm of events costs a few
-reads and not one each. While libvirt is away the last inventory stays on the board.
+reads and not one each. While libvirt is away the last inventory stays on the board. The condition
+becomes True once the domains were read by this connection: until then the inventory is of before,
+and an instance that is not in it may have come since.
 """
 
 from __future__ import annotations
@@ -112,6 +114,7 @@ class LibvirtState:
         self._units = tuple(condition_type(unit) for unit in units if unit.startswith(_DAEMONS))
         self._listeners = tuple(listeners)
         self._link: Connected | Disconnected | None = None
+        self._listed: Connected | None = None
         self._due = Due.NOTHING
         self._wake = asyncio.Event()
         self._failures, self._problem = 0, ""
@@ -180,6 +183,7 @@ class LibvirtState:
             known = replace(known, versions=link.versions, missing=link.missing)
             if Due.DOMAINS in due:
                 known = replace(known, domains=await self._libvirt.domains())
+                self._listed = link
             self._board.put(replace(self._board.parts, inventory=known))
             if Due.HOST not in due:
                 return
@@ -187,6 +191,7 @@ class LibvirtState:
         offers = await self._libvirt.domain_capabilities()
         # Listed after the slow ones, so that the first inventory is as fresh as can be.
         domains = known.domains if known else await self._libvirt.domains()
+        self._listed = link
         found = Inventory(link.versions, host, offers, domains, link.missing)
         self._board.put(replace(self._board.parts, inventory=found))
 
@@ -215,6 +220,8 @@ class LibvirtState:
             case Connected() if self._problem:
                 reason = LibvirtConnectionReason.PROCESS_FAILED
                 self._board.put_condition(_CONDITION, no, reason, self._problem)
+            case Connected() if self._listed is not self._link:
+                return
             case Connected(missing=missing):
                 inventory = self._board.parts.inventory
                 message = _remarks(missing, inventory.domains if inventory else ())

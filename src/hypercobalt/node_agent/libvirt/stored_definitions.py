@@ -6,7 +6,9 @@ and so does another key that the operator publishes in the host's Hypervisor. Wh
 or the key is away the newest state waits, and the condition `DefinitionsStored` names the cause.
 
 While the host is fenced, or may be, the stored object stays as it is: it has the domains that must
-be started elsewhere. Here this agent ends them, or they have ended with the boot before.
+be started elsewhere. Here this agent ends them, or they have ended with the boot before. So each
+write follows a reading of the own Hypervisor: of a host that was cut off the watch shows late that
+it was fenced, and guests that ended meanwhile would be stored as stopped by their owners.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from hypercobalt.api.definitions import (
     Packed,
     pack,
 )
-from hypercobalt.api.fencing import FencingPhase
+from hypercobalt.api.fencing import FencingPhase, is_declared_dead
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import DefinitionsStoredReason, HypervisorConditionType
 from hypercobalt.api.meta import ObjectMeta, owner_reference
@@ -173,12 +175,31 @@ class StoredDefinitions:
             )
             return
         if not await self._is_stored(now, packed, key):
+            if await self._is_kept_now(now.metadata.name):
+                self._due.set()
+                return
             await self._seal(now, packed, key)
         if packed.left_out:
             names = ", ".join(packed.left_out)
             self._report(_Reason.LEFT_OUT, f"No room for the definitions of {names}")
         else:
             self._report(_Reason.STORED, f"Sealed for key {key.id}")
+
+    async def _is_kept_now(self, name: str) -> bool:
+        """Whether the API has the host as fenced, whatever the watch has shown.
+
+        Read by a list of one: agents have no right to get a Hypervisor.
+
+        Raises:
+            TransientError: the host has no Hypervisor.
+        """
+        listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
+        found = next(iter(listed.items), None)
+        if found is None:
+            raise TransientError(f"Hypervisor {name} is gone")
+        if is_kept(found):
+            self._hypervisor.wrote(found)
+        return is_kept(found)
 
     async def _is_stored(self, own: Hypervisor, packed: Packed, key: PublicKey) -> bool:
         """Whether the API has just this; it is read once for each resync."""
@@ -232,6 +253,7 @@ class StoredDefinitions:
             autostart=document.autostart,
             saved=domain.saved,
             halted=domain.active and domain.halted,
+            crashed=domain.crashed,
         )
 
     async def _leave_marks(self, domains: Iterable[Domain], mark: str) -> None:
@@ -271,9 +293,14 @@ def key_of(own: Hypervisor) -> PublicKey | None:
 
 
 def is_kept(own: Hypervisor) -> bool:
-    """Whether what is stored of a host has to stay as it is."""
+    """Whether what is stored of a host has to stay as it is.
+
+    Always when the agent has to end the host's guests, see `is_ordered`.
+    """
     fencing = own.status.fencing
-    return fencing is not None and fencing.phase in {FencingPhase.ATTEMPTING, FencingPhase.FENCED}
+    if fencing is None:
+        return False
+    return fencing.phase == FencingPhase.ATTEMPTING or is_declared_dead(fencing)
 
 
 def mark_of(own: Hypervisor) -> str:

@@ -46,7 +46,7 @@ from hypercobalt.node_agent.migrations.rules import (
     is_outgoing,
     started_at,
 )
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Backoff, Clock, Kube
 from hypercobalt.runtime.mailbox import Mailbox
 
@@ -80,7 +80,7 @@ class Migrations:
         self,
         kube: Kube,
         libvirt: Libvirt,
-        settings: Settings,
+        settings: NodeAgentSettings,
         *,
         clock: Clock,
         grace: timedelta = GRACE,

@@ -26,7 +26,7 @@ from hypercobalt.node_agent.migrations.rules import (
     is_finished,
     to_claim,
 )
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Backoff, Clock, Kube
 
 log = get_logger(__name__)
@@ -50,7 +50,7 @@ class Incoming:
         uuid: str,
         libvirt: Libvirt,
         kube: Kube,
-        settings: Settings,
+        settings: NodeAgentSettings,
         *,
         began: datetime | None,
         clock: Clock,

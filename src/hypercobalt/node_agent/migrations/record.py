@@ -33,7 +33,7 @@ from hypercobalt.node_agent.migrations.rules import (
     new_migration,
     unseen,
 )
-from hypercobalt.node_agent.settings import MigrationNames, Settings
+from hypercobalt.node_agent.settings import MigrationNames, NodeAgentSettings
 from hypercobalt.runtime import AlreadyExistsError, Backoff, ForbiddenError, Kube, NotFoundError
 
 log = get_logger(__name__)
@@ -54,7 +54,7 @@ class MigrationRecord:
     def __init__(
         self,
         kube: Kube,
-        settings: Settings,
+        settings: NodeAgentSettings,
         server: str,
         status: MigrationStatus,
         *,

@@ -99,7 +99,7 @@ def is_finished(migration: Migration) -> bool:
 
 
 def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
-    """Give `status` with the statistics in it; fields that they lack stay."""
+    """Return `status` with the statistics; fields that they lack stay."""
     fields: dict[str, object] = {
         field: write(value)
         for field, (name, write) in _TEXTS.items()
@@ -119,7 +119,7 @@ def with_stats(status: MigrationStatus, stats: JobStats) -> MigrationStatus:
 def ended(
     status: MigrationStatus, type_: MigrationType, error: str | None = None
 ) -> MigrationStatus:
-    """Give `status` as it is at the end; libvirt's own error goes first."""
+    """Return `status` as it is at the end; libvirt's own error goes first."""
     message = status.errMsg or (clean(error)[:_MAX_ERROR] if error else None)
     if type_ is MigrationType.COMPLETED:
         message = None
@@ -319,6 +319,6 @@ def unseen(why: str) -> Ending:
 
 
 def finish(status: MigrationStatus, ending: Ending) -> MigrationStatus:
-    """Give `status` with the ending in it."""
+    """Return `status` with how the migration ended."""
     last = with_stats(status, ending.stats) if ending.stats is not None else status
     return ended(replace(last, type=status.type), ending.type, ending.error)

@@ -16,14 +16,14 @@ from hypercobalt.agent.status import conditions
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.ha.crash_loop import remembered
-from hypercobalt.node_agent.status.inventory import FIELDS, status_of
+from hypercobalt.node_agent.status.inventory import FIELDS, launched, status_of
 from hypercobalt.node_agent.status.parts import Parts
 
 
 def compose(
     parts: Parts, stored: Hypervisor, kept: HypervisorStatus, own: Collection[str]
 ) -> HypervisorStatus:
-    """Give the agent's part of the status.
+    """Return the agent's part of the status.
 
     Args:
         parts: the board.
@@ -32,9 +32,10 @@ def compose(
         own: condition types that are the agent's; others are left out.
     """
     if parts.inventory is not None:
-        status = status_of(parts.inventory, stored.spec.overcommit)
+        status = status_of(parts.inventory, stored.spec.overcommit, parts.launchers or ())
     else:
         status = HypervisorStatus(**{name: getattr(kept, name) for name in FIELDS})
+    status = with_launchers(status, parts, kept)
     boot = parts.boot or Boot(kept.bootID or "", kept.bootedAt)
     return msgspec.structs.replace(
         status,
@@ -48,6 +49,23 @@ def compose(
         diagnostics=parts.diagnostics,
         incidents=kept.incidents if parts.incidents is None else parts.incidents,
         conditions=conditions(parts.conditions, stored.conditions, own, stored.metadata.generation),
+    )
+
+
+def with_launchers(
+    status: HypervisorStatus, parts: Parts, kept: HypervisorStatus
+) -> HypervisorStatus:
+    """Return the status with the launcher pods of the board, or as stored while none was read."""
+    if parts.launchers is None:
+        shown = tuple(one for one in kept.instances if one.namespace is not None)
+    else:
+        shown = launched(parts.launchers)
+    domains = tuple(one for one in status.instances if one.namespace is None)
+    counted = (status.numInstances or 0) - (len(status.instances) - len(domains))
+    if not shown and len(domains) == len(status.instances):
+        return status
+    return msgspec.structs.replace(
+        status, instances=(*shown, *domains), numInstances=counted + len(shown)
     )
 
 

@@ -12,7 +12,9 @@ Attribution to the host's NUMA cells:
 - elsewhere, whatever names a cell that the host does not have, or no cell at all, counts in the
   host's total only. So the cells' sums may be less than the host's.
 
-vCPUs are `<vcpu>`, pinned or not. Inactive domains count: they hold their place on the host.
+vCPUs are `<vcpu>`, pinned or not. Inactive domains count: they hold their place on the host. So do
+the guests of launcher pods, in the host's total only; each is an instance with a namespace, named
+as its libvirt names its domain.
 
 Source: libvirt's domain XML format (`cputune`, `numatune`); kvm-node-agent, whose attribution by
 guest cell this replaces.
@@ -21,7 +23,7 @@ guest cell this replaces.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -31,10 +33,11 @@ from hypercobalt.api.hypervisor import CPU, MEMORY
 from hypercobalt.api.hypervisor_host import Capabilities, Cell, DomainCapabilities
 from hypercobalt.api.hypervisor_status import MOST_PORTS, HypervisorStatus, Instance, InstancePort
 from hypercobalt.api.quantity import Quantity
-from hypercobalt.node_agent.status.parts import Inventory
+from hypercobalt.node_agent.status.parts import Inventory, RunningLauncher
 
 Amounts = dict[str, Quantity]
 _UUID: Final = 36  # characters
+_LONGEST_NAME: Final = 255  # characters of an instance
 _LONGEST_PORT: Final = 40  # characters; an interface id has 36, a device's name 15
 FIELDS: Final = (
     "libVirtVersion",
@@ -53,25 +56,31 @@ FIELDS: Final = (
 """The fields of the status that `status_of` gives."""
 
 
-def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> HypervisorStatus:
-    """Give the part of the status that libvirt answers for; every other field is absent.
+def status_of(
+    inventory: Inventory,
+    overcommit: Mapping[str, float],
+    launchers: Sequence[RunningLauncher] = (),
+) -> HypervisorStatus:
+    """Return the part of the status that libvirt answers for; every other field is absent.
 
     Args:
         inventory: as read.
+        launchers: launcher pods that run.
         overcommit: ratio per resource name, at least 1.0; a missing one is 1.0.
     """
     host, offers, domains = inventory.host, inventory.offers, inventory.domains
     capacity = _amounts(host.memory_bytes, host.cpu_count)
     allocation = _amounts(
-        sum(domain.memory_bytes for domain in domains), sum(domain.vcpus for domain in domains)
+        sum(domain.memory_bytes for domain in domains) + sum(one.memory_bytes for one in launchers),
+        sum(domain.vcpus for domain in domains) + sum(one.vcpus for one in launchers),
     )
     return HypervisorStatus(
         libVirtVersion=inventory.versions.libvirt,
         hypervisorVersion=inventory.versions.hypervisor,
         hostUUID=host.uuid or None,
-        instances=_instances(domains),
+        instances=(*launched(launchers), *_instances(domains)),
         instancePorts=_ports(domains),
-        numInstances=len(domains),
+        numInstances=len(domains) + len(launchers),
         capabilities=Capabilities(
             cpuArch=clean(host.arch), memory=capacity[MEMORY], cpus=capacity[CPU]
         ),
@@ -89,6 +98,20 @@ def status_of(inventory: Inventory, overcommit: Mapping[str, float]) -> Hypervis
             _cell(cell, amounts, overcommit)
             for cell, amounts in _by_cell(host, domains, allocation)
         ),
+    )
+
+
+def launched(launchers: Iterable[RunningLauncher]) -> tuple[Instance, ...]:
+    """The instances of launcher pods."""
+    ordered = sorted(launchers, key=lambda one: (one.namespace, one.name, one.pod))
+    return tuple(
+        Instance(
+            id=one.pod,
+            name=f"{one.namespace}_{one.name}"[:_LONGEST_NAME],
+            active=True,
+            namespace=one.namespace,
+        )
+        for one in ordered
     )
 
 

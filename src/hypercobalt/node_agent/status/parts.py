@@ -35,11 +35,31 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunningLauncher:
+    """A launcher pod that runs on the host.
+
+    Args:
+        pod: UID of the pod.
+        namespace: of the VirtualMachineInstance, as the launcher shows it; "" if it does not.
+        name: of that; the UID of the pod if the launcher does not show it.
+        memory_bytes: of its guest; 0 while there is none.
+        vcpus: of its guest; 0 while there is none.
+    """
+
+    pod: str
+    namespace: str
+    name: str
+    memory_bytes: int = 0
+    vcpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(board.Parts):
     """Everything that is known of the host at one moment.
 
     Args:
         inventory: the last one; kept while libvirt is away. None: never read by this process.
+        launchers: launcher pods that run; None: not known yet.
         operating_system: None: not known yet.
         update: None: not known yet.
         boot: None: not known yet.
@@ -50,6 +70,7 @@ class Parts(board.Parts):
     """
 
     inventory: Inventory | None = None
+    launchers: tuple[RunningLauncher, ...] | None = None
     operating_system: OperatingSystemStatus | None = None
     update: HyperVisorUpdateStatus | None = None
     boot: Boot | None = None

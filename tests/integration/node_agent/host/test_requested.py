@@ -38,7 +38,7 @@ from hypercobalt.api.core import Secret
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.node_agent.host.certificates import requested
 from hypercobalt.node_agent.host.tls_files import installer, layout
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import Kube, SystemClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,7 +64,7 @@ def pending_key(root: Path) -> Path:
 
 
 def begin(site: Site, root: Path, units: FakeUnits | None = None) -> asyncio.Task[None]:
-    settings = Settings(
+    settings = NodeAgentSettings(
         NODE, NODE, namespace=NAMESPACE, issuer="nova-ca", addresses=("192.0.2.1", "no address")
     )
     concern = requested(

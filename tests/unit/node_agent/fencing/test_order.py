@@ -8,14 +8,16 @@ from typing import cast
 
 import pytest
 
+from hypercobalt.adapters.host.fake import FakePods
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.host.launchers import PodLaunchers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Kube, SystemClock
 from hypercobalt.runtime.write_cache import Latest
@@ -77,15 +79,32 @@ class Stale:
     def restart(self) -> None:
         self.restarts += 1
 
+    def wrote(self, obj: Hypervisor) -> Hypervisor:
+        self.value = obj
+        return obj
+
+
+class Ending(FakeLibvirt):
+    """Notes what the agent's concerns know of the order while a guest ends."""
+
+    def __init__(self, watch: Stale) -> None:
+        super().__init__()
+        self.watch = watch
+        self.known: list[Fencing | None] = []
+
+    async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
+        self.known.append(self.watch.value.status.fencing)
+        await super().destroy(uuid, graceful=graceful)
+
 
 @dataclass
 class Site:
     api: Away = field(default_factory=Away)
     watch: Stale = field(default_factory=Stale)
-    libvirt: FakeLibvirt = field(default_factory=FakeLibvirt)
     renews: bool = False
 
     def __post_init__(self) -> None:
+        self.libvirt, self.pods = Ending(self.watch), FakePods()
         self.libvirt.put(Domain("a", "a", True, DomainState.RUNNING))
 
     def renewals(self) -> int:
@@ -94,7 +113,7 @@ class Site:
     def order(self) -> FencingOrder:
         return FencingOrder(
             cast("Kube", self.api),
-            self.libvirt,
+            AllGuests(self.libvirt, PodLaunchers(self.pods)),
             cast("Latest[Hypervisor]", self.watch),
             Board(SystemClock()),
             boot="b1",
@@ -119,6 +138,14 @@ async def test_host_that_was_cut_off_ends_its_guests_within_two_seconds_of_the_f
     with pytest.raises(TimeoutError):
         await site.runs(CUT + LATEST)  # an answer is possible from CUT on
     assert (site.guests, site.watch.restarts) == (0, 1)
+
+
+async def test_order_is_known_to_every_concern_of_the_agent_before_a_guest_ends() -> None:
+    """Else a guest that ends by it would be stored as one that its owner has stopped."""
+    site = Site()
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + LATEST)
+    assert site.libvirt.known == [DEAD]
 
 
 async def test_host_that_was_cut_off_without_an_order_ends_no_guest() -> None:

@@ -10,11 +10,14 @@ from datetime import timedelta
 
 import pytest
 
+from hypercobalt.adapters.host.fake import FakePods
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
-from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.api.kubevirt.names import LAUNCHER_MODULE
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended
 from hypercobalt.node_agent.fencing.self_fencing import Outside, SelfFencing
+from hypercobalt.node_agent.host.launchers import PodLaunchers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock
 
@@ -41,6 +44,7 @@ class Site:
 
     libvirt: FakeLibvirt
     board: Board
+    pods: FakePods = field(default_factory=FakePods)
     api: bool = True
     witness: bool = True
     storage: bool = True
@@ -78,7 +82,7 @@ async def watched() -> AsyncIterator[Site]:
     concern = SelfFencing(
         WINDOW,
         outside,
-        made.libvirt,
+        AllGuests(made.libvirt, PodLaunchers(made.pods)),
         made.board,
         boot="b1",
         ended=Ended(),
@@ -134,6 +138,18 @@ async def test_a_host_that_is_cut_off_ends_its_guests_after_the_window() -> None
         stopped = site.board.parts.guests_stopped
         assert stopped is not None
         assert (stopped.bootID, stopped.startedAt, stopped.count) == ("b1", None, 1)
+
+
+async def test_host_that_is_cut_off_ends_the_guests_of_launcher_pods_too() -> None:
+    async with watched() as site:
+        site.pods.set("p", ("python3", "-m", LAUNCHER_MODULE, "{}"))
+        await asyncio.sleep(60)
+        assert site.pods.killed == []
+        site.cut("api", "witness", "storage")
+        await asyncio.sleep(120)
+        assert site.pods.killed == ["p"]
+        assert site.board.parts.guests_stopped is not None
+        assert site.board.parts.guests_stopped.count == 2
 
 
 async def test_a_sign_within_the_window_starts_it_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -25,7 +26,7 @@ from hypercobalt.node_agent.host.shutdown_drain import (
     is_wanted,
     make_eviction,
 )
-from hypercobalt.node_agent.status.parts import Inventory, Parts
+from hypercobalt.node_agent.status.parts import Inventory, Parts, RunningLauncher
 from hypercobalt.runtime import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -96,12 +97,19 @@ def parts(*running: bool) -> Parts:
     return Parts(inventory=Inventory(Versions("9.0.0", "7.2.0"), host, offers, domains))
 
 
-def own(*, evacuate: bool | None = True, running: int = 0) -> Hypervisor:
+LAUNCHER = RunningLauncher(pod="p", namespace="default", name="guest")
+
+
+def own(*, evacuate: bool | None = True, running: int = 0, launched: int = 0) -> Hypervisor:
+    pods = (Instance(f"p{n}", "default_a", True, "default") for n in range(launched))
     return Hypervisor(
         metadata=ObjectMeta(name="kvm-a", uid="h"),
         spec=HypervisorSpec(evacuateOnReboot=evacuate),
         status=HypervisorStatus(
-            instances=tuple(Instance(id=str(n), name="i", active=True) for n in range(running))
+            instances=(
+                *(Instance(id=str(n), name="i", active=True) for n in range(running)),
+                *pods,
+            )
         ),
     )
 
@@ -117,6 +125,11 @@ def own(*, evacuate: bool | None = True, running: int = 0) -> Hypervisor:
         (own(running=3), parts(), False),  # they have left since
         (own(running=1), Parts(), True),  # libvirt was not read yet
         (own(), Parts(), False),
+        (own(), replace(parts(), launchers=(LAUNCHER,)), True),
+        (own(), Parts(launchers=(LAUNCHER,)), True),  # a host without libvirt of its own
+        (own(launched=1), replace(parts(False), launchers=()), False),  # it has ended since
+        (own(launched=1), parts(False), True),  # systemd was not read yet
+        (own(evacuate=False), Parts(launchers=(LAUNCHER,)), False),
     ],
 )
 def test_a_shutdown_is_held_back_for_running_instances(

@@ -11,12 +11,12 @@ from tests.unit.ha.signs import NODE, PLENTY, U1
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Instance, State, Step
+from hypercobalt.ha.incidents.cases import InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.recovery import Recoveries
 from hypercobalt.node_agent.incidents.store import Store
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.runtime import FakeClock, Kube
 
 
@@ -44,7 +44,7 @@ class Recovering:
             kube,
             self.libvirt,
             self.store,
-            Settings(node=NODE, label=NODE, namespace="default"),
+            NodeAgentSettings(node=NODE, label=NODE, namespace="default"),
             IncidentMetrics(CollectorRegistry()),
             clock=self.clock,
             config=lambda: self.config,
@@ -65,5 +65,5 @@ class Recovering:
         self.libvirt.put(self.libvirt.here.get(who) or Domain(who, who, True, DomainState.PAUSED))
         domain_id = self.libvirt.here[who].id
         self.store.put(
-            Instance(uuid=who, state=state, start="1.1", domain_id=domain_id, cases=(case,))
+            InstanceRecord(uuid=who, state=state, start="1.1", domain_id=domain_id, cases=(case,))
         )

@@ -25,15 +25,15 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.api.incident import IncidentType
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import KEY, hash_of
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.node_agent.incidents.assembly import Incidents
 from hypercobalt.node_agent.incidents.configuration import Configuration
-from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.journal import IncidentJournal
 from hypercobalt.node_agent.incidents.kept_config import NAME, KeptConfig, Valid
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import FakeClock, Informer, ListResult, Metrics, Recorder
 from hypercobalt.runtime.client.requests import Selection
@@ -56,8 +56,10 @@ class Starting:
         )
         now = self.clock.now()
         case = open_case(IncidentType.IO_ERROR, U1, "1.1", now).then(Step.RESUME, now)
-        paused = Instance(uuid=U1, state=State.PAUSED, start="1.1", domain_id=1, cases=(case,))
-        Journal(state_dir).close({U1: paused})
+        paused = InstanceRecord(
+            uuid=U1, state=State.PAUSED, start="1.1", domain_id=1, cases=(case,)
+        )
+        IncidentJournal(state_dir).close({U1: paused})
 
         def informer(type_: type[T]) -> Informer[T]:
             return Informer(self.server, Selection(type_, None, "", ""), metrics=metrics)
@@ -67,7 +69,7 @@ class Starting:
             self.server,
             self.libvirt,
             self.board,
-            Settings(
+            NodeAgentSettings(
                 node=NODE,
                 label=NODE,
                 namespace="default",
@@ -112,9 +114,9 @@ class Starting:
         return found
 
     @property
-    def known(self) -> Instance:
+    def known(self) -> InstanceRecord:
         """The guest, as the journal has it."""
-        return Journal(self._state_dir).read()[U1]
+        return IncidentJournal(self._state_dir).read()[U1]
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -224,7 +226,7 @@ async def test_events_are_judged_at_once_by_the_kept_configuration(tmp_path: Pat
     await go_by(tmp_path, "events: {lifecycle: {monitored: false}}")
     starting = Starting(tmp_path)
     starting.send(EventKind.LIFECYCLE, Lifecycle.STOPPED, Stopped.FAILED)
-    await starting.until(lambda: Journal(tmp_path).read()[U1].state is State.OFF)
+    await starting.until(lambda: IncidentJournal(tmp_path).read()[U1].state is State.OFF)
     assert starting.cases == (), "not even a crash"
 
 

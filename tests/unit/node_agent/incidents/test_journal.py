@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.ha.signs import U1, Story, uuid
 
-from hypercobalt.ha.incidents.cases import Instance
+from hypercobalt.ha.incidents.cases import InstanceRecord
 from hypercobalt.ha.incidents.signals import Kind
-from hypercobalt.node_agent.incidents.journal import LIMIT, NAME, Journal, decode, encode
+from hypercobalt.node_agent.incidents.journal import LIMIT, NAME, IncidentJournal, decode, encode
 
 
-def story() -> Instance:
+def story() -> InstanceRecord:
     made = Story()
     made.run()
     made.see(Kind.STOPPED_FAILED)
@@ -24,30 +24,30 @@ def story() -> Instance:
 
 
 async def test_written_entries_are_read_again(tmp_path: Path) -> None:
-    crashed, other = story(), Instance(uuid=uuid(2), name="vm2")
-    await Journal(tmp_path).write([U1, other.uuid], {U1: crashed, other.uuid: other})
-    assert Journal(tmp_path).read() == {U1: crashed, other.uuid: other}
+    crashed, other = story(), InstanceRecord(uuid=uuid(2), name="vm2")
+    await IncidentJournal(tmp_path).write([U1, other.uuid], {U1: crashed, other.uuid: other})
+    assert IncidentJournal(tmp_path).read() == {U1: crashed, other.uuid: other}
 
 
 async def test_last_entry_counts_and_removed_instances_stay_removed(tmp_path: Path) -> None:
-    journal, first = Journal(tmp_path), story()
-    other = Instance(uuid=uuid(2))
+    journal, first = IncidentJournal(tmp_path), story()
+    other = InstanceRecord(uuid=uuid(2))
     await journal.write([U1, other.uuid], {U1: first, other.uuid: other})
     last = replace(first, name="renamed")
     await journal.write([U1, other.uuid], {U1: last})
-    assert Journal(tmp_path).read() == {U1: last}
+    assert IncidentJournal(tmp_path).read() == {U1: last}
 
 
 async def test_journal_without_a_file_is_empty(tmp_path: Path) -> None:
-    assert Journal(tmp_path / "none").read() == {}
-    silent = Journal(None)
+    assert IncidentJournal(tmp_path / "none").read() == {}
+    silent = IncidentJournal(None)
     await silent.write([U1], {U1: story()})
     assert silent.read() == {}
 
 
 @given(st.integers(0, 2000))
 def test_torn_tail_loses_only_its_own_line(cut: int) -> None:
-    lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
+    lines = [encode(uuid(n), InstanceRecord(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
     content = b"".join(lines)[:cut]
     whole = sum(content.count(line) for line in lines)
     # The last line may lack its newline only.
@@ -56,14 +56,14 @@ def test_torn_tail_loses_only_its_own_line(cut: int) -> None:
 
 @pytest.mark.parametrize("torn", [b"0123", b"0123 {", b"\0" * 64])
 async def test_line_after_a_torn_one_is_kept(tmp_path: Path, torn: bytes) -> None:
-    one, other = (Instance(uuid=uuid(n), name=f"vm{n}") for n in (1, 2))
-    await Journal(tmp_path).write([one.uuid], {one.uuid: one})
+    one, other = (InstanceRecord(uuid=uuid(n), name=f"vm{n}") for n in (1, 2))
+    await IncidentJournal(tmp_path).write([one.uuid], {one.uuid: one})
     with (tmp_path / NAME).open("ab") as file:
         file.write(torn)
-    journal = Journal(tmp_path)
+    journal = IncidentJournal(tmp_path)
     both = journal.read() | {other.uuid: other}
     await journal.write([other.uuid], both)
-    assert Journal(tmp_path).read() == both
+    assert IncidentJournal(tmp_path).read() == both
 
 
 async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
     def sync(_descriptor: int) -> None:
         synced.append((tmp_path / NAME).stat().st_size if (tmp_path / NAME).exists() else 0)
 
-    journal = Journal(tmp_path, sync=sync)
+    journal = IncidentJournal(tmp_path, sync=sync)
     for name in ("first", "second"):
-        await journal.write([U1], {U1: Instance(uuid=U1, name=name)})
-    first = len(encode(U1, Instance(uuid=U1, name="first")))
-    second = len(encode(U1, Instance(uuid=U1, name="second")))
+        await journal.write([U1], {U1: InstanceRecord(uuid=U1, name=name)})
+    first = len(encode(U1, InstanceRecord(uuid=U1, name="first")))
+    second = len(encode(U1, InstanceRecord(uuid=U1, name="second")))
     assert synced == [0, first, first + second], (
         "the file that then takes its place, its directory with the new name, and a line"
     )
@@ -85,19 +85,19 @@ async def test_each_write_reaches_the_disk(tmp_path: Path) -> None:
 async def test_last_write_of_a_process_has_everything_and_no_older_one_follows(
     tmp_path: Path,
 ) -> None:
-    journal = Journal(tmp_path)
-    old, new = (Instance(uuid=U1, name=name) for name in ("old", "new"))
+    journal = IncidentJournal(tmp_path)
+    old, new = (InstanceRecord(uuid=U1, name=name) for name in ("old", "new"))
     await journal.write([U1], {U1: old})
     journal.close({U1: new})
     await journal.write([U1], {U1: old})
-    assert Journal(tmp_path).read() == {U1: new}
+    assert IncidentJournal(tmp_path).read() == {U1: new}
 
 
 @given(st.integers(0, 600), st.binary(min_size=1, max_size=20))
 def test_damage_never_ends_the_agent_and_loses_only_damaged_entries(
     at: int, garbage: bytes
 ) -> None:
-    lines = [encode(uuid(n), Instance(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
+    lines = [encode(uuid(n), InstanceRecord(uuid=uuid(n), name=f"vm{n}")) for n in range(8)]
     content = b"".join(lines)
     found = decode(content[:at] + garbage + content[at + len(garbage) :])
     assert all(one.name == f"vm{int(name[:8])}" for name, one in found.items())
@@ -105,20 +105,20 @@ def test_damage_never_ends_the_agent_and_loses_only_damaged_entries(
 
 
 async def test_the_file_stays_bounded(tmp_path: Path) -> None:
-    journal, crashed = Journal(tmp_path), story()
+    journal, crashed = IncidentJournal(tmp_path), story()
     many = {uuid(n): replace(crashed, uuid=uuid(n)) for n in range(200)}
     for _ in range(20):
         await journal.write(many, many)
         assert (tmp_path / NAME).stat().st_size <= LIMIT
-    assert Journal(tmp_path).read() == many
+    assert IncidentJournal(tmp_path).read() == many
 
 
 async def test_entries_are_kept_as_far_as_they_fit(tmp_path: Path) -> None:
     crashed = story()
     many = {uuid(n): replace(crashed, uuid=uuid(n)) for n in range(3000)}
-    await Journal(tmp_path).write(many, many)
+    await IncidentJournal(tmp_path).write(many, many)
     assert (tmp_path / NAME).stat().st_size <= LIMIT
-    assert 500 < len(Journal(tmp_path).read()) < 3000
+    assert 500 < len(IncidentJournal(tmp_path).read()) < 3000
 
 
 async def test_a_disk_that_fails_is_logged_once_and_tried_again(
@@ -126,7 +126,7 @@ async def test_a_disk_that_fails_is_logged_once_and_tried_again(
 ) -> None:
     place = tmp_path / "file"
     place.write_text("no directory")
-    journal = Journal(place)
+    journal = IncidentJournal(place)
     for _ in range(3):
         await journal.write([U1], {U1: story()})
     assert caplog.text.count("journal_not_kept") == 1
@@ -134,10 +134,13 @@ async def test_a_disk_that_fails_is_logged_once_and_tried_again(
     place.unlink()
     await journal.write([U1], {U1: story()})
     assert not journal.failing
-    assert U1 in Journal(place).read()
+    assert U1 in IncidentJournal(place).read()
 
 
 async def test_entry_that_is_too_long_drops_no_other(tmp_path: Path) -> None:
-    odd, well = Instance(uuid=uuid(1), name="x" * LIMIT), Instance(uuid=uuid(2), name="vm2")
-    await Journal(tmp_path).write([odd.uuid, well.uuid], {odd.uuid: odd, well.uuid: well})
-    assert Journal(tmp_path).read() == {well.uuid: well}
+    odd, well = (
+        InstanceRecord(uuid=uuid(1), name="x" * LIMIT),
+        InstanceRecord(uuid=uuid(2), name="vm2"),
+    )
+    await IncidentJournal(tmp_path).write([odd.uuid, well.uuid], {odd.uuid: odd, well.uuid: well})
+    assert IncidentJournal(tmp_path).read() == {well.uuid: well}

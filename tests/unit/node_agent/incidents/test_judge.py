@@ -36,14 +36,14 @@ from hypercobalt.adapters.libvirt.vocabulary import (
 )
 from hypercobalt.api.eviction import Trigger
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.escalation import plan
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.ha.incidents.verdict import SETTLE
 from hypercobalt.node_agent.fencing.guests import Ended
 from hypercobalt.node_agent.incidents.domain_log import DIRECTORY, DomainLogs
-from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.journal import IncidentJournal
 from hypercobalt.node_agent.incidents.judge import Judge
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
 from hypercobalt.node_agent.incidents.store import Store
@@ -60,12 +60,14 @@ class Judging:
 
     def __init__(self, directory: Path, boot: str = "b1") -> None:
         self.store, self.libvirt, self.clock = Store(), FakeLibvirt(), FakeClock()
-        self.store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1", domain_id=1))
+        self.store.put(
+            InstanceRecord(uuid=U1, name="vm1", state=State.RUNNING, start="1.1", domain_id=1)
+        )
         self.ended = Ended()
         self.judge = Judge(
             self.libvirt,
             self.store,
-            Journal(directory),
+            IncidentJournal(directory),
             IncidentMetrics(CollectorRegistry()),
             clock=self.clock,
             boot=boot,
@@ -108,7 +110,7 @@ async def test_only_a_known_boot_can_be_another_one(
     tmp_path: Path, remembered: str, boot: str, incident: IncidentType
 ) -> None:
     judging = Judging(tmp_path, boot)
-    judging.store.put(Instance(uuid=HOST, start=remembered))
+    judging.store.put(InstanceRecord(uuid=HOST, start=remembered))
     judging.libvirt.put(CRASHED)
     await judging.compare(lambda: bool(judging.types))
     assert judging.types == [incident]
@@ -117,7 +119,7 @@ async def test_only_a_known_boot_can_be_another_one(
 
 async def test_number_of_a_start_means_another_one_after_a_boot(tmp_path: Path) -> None:
     judging = Judging(tmp_path, "b2")
-    judging.store.put(Instance(uuid=HOST, start="b1"))
+    judging.store.put(InstanceRecord(uuid=HOST, start="b1"))
     judging.libvirt.put(RUNS)
     await judging.compare(lambda: judging.store.host.start == "b2")
     assert judging.types == [IncidentType.RUNS_AFTER_BOOT]
@@ -225,7 +227,7 @@ async def test_report_of_the_host_ends_with_its_boot(tmp_path: Path, boot: str, 
         of_host(IncidentType.MEMORY_FAILURE, Step.FOLLOW),
         of_host(IncidentType.STORAGE_DEGRADED, Step.EXPIRE),
     )
-    judging.store.put(Instance(uuid=HOST, start="b1", cases=cases))
+    judging.store.put(InstanceRecord(uuid=HOST, start="b1", cases=cases))
     judging.libvirt.put(CRASHED)
     await judging.compare(lambda: bool(judging.types))
     assert judging.store.host.cases == cases[-left:]
@@ -289,11 +291,11 @@ async def test_change_whose_write_had_not_begun_is_kept_at_the_end(tmp_path: Pat
     with Busy() as threads:
         try:
             asyncio.get_running_loop().set_default_executor(threads)
-            judging.store.put(Instance(uuid=U2, name="vm2"))
+            judging.store.put(InstanceRecord(uuid=U2, name="vm2"))
             await first(judging.judge.run(), eventually(threads.submitted.is_set, seconds=1.5))
         finally:
             threads.free.set()
-    assert Journal(tmp_path).read()[U2].name == "vm2"
+    assert IncidentJournal(tmp_path).read()[U2].name == "vm2"
 
 
 async def test_five_of_fifty_that_end_while_libvirtd_is_away_are_found_and_nothing_else(
@@ -303,7 +305,7 @@ async def test_five_of_fifty_that_end_while_libvirtd_is_away_are_found_and_nothi
     judging = Judging(tmp_path)
     uuids = [uuid(number) for number in range(100, 150)]
     for number, who in enumerate(uuids, 2):
-        known = Instance(uuid=who, name=who, state=State.RUNNING, start="s", domain_id=number)
+        known = InstanceRecord(uuid=who, name=who, state=State.RUNNING, start="s", domain_id=number)
         judging.store.put(known)
         judging.libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=number))
     judging.libvirt.put(RUNS)
@@ -332,7 +334,7 @@ async def test_change_that_could_not_be_written_is_kept_once_the_disk_is_back(
     async def repaired() -> None:
         await eventually(lambda: bool(judging.types), seconds=1.5)
         place.unlink()
-        await eventually(lambda: U1 in Journal(place).read(), seconds=1.5)
+        await eventually(lambda: U1 in IncidentJournal(place).read(), seconds=1.5)
 
     judging.judge.on_event(Lost())
     await first(judging.judge.run(), repaired())
@@ -342,7 +344,7 @@ async def test_step_due_by_a_clock_ahead_is_due_by_this_clock(tmp_path: Path) ->
     ahead = FakeClock().now() + timedelta(hours=1)
     case = of_host(IncidentType.CRASH, Step.RECOVER)
     due = replace(case, last_seen=ahead, due=ahead + timedelta(seconds=10))
-    Journal(tmp_path).close({U2: Instance(uuid=U2, cases=(due,))})
+    IncidentJournal(tmp_path).close({U2: InstanceRecord(uuid=U2, cases=(due,))})
     judging = Judging(tmp_path)
     await judging.judge.load()
     (loaded,) = judging.store.get(U2).cases

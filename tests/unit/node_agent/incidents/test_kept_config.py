@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.ha.incidents.config import KEY, InvalidConfigError, hash_of, parse
-from hypercobalt.node_agent.incidents.journal import Journal
+from hypercobalt.node_agent.incidents.journal import IncidentJournal
 from hypercobalt.node_agent.incidents.kept_config import NAME, KeptConfig, Valid, decode, encode
 
 ABOUT = "agents/hypercobalt-ha"
@@ -48,7 +48,7 @@ def test_configuration_is_not_kept_without_a_directory() -> None:
 
 def test_file_has_the_mode_of_the_journal(tmp_path: Path) -> None:
     KeptConfig(tmp_path, ABOUT).write(DRY)
-    Journal(tmp_path).close({})
+    IncidentJournal(tmp_path).close({})
     assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
 
 

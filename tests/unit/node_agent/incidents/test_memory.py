@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.ha.incidents.escalation import Memory
+from hypercobalt.ha.incidents.escalation import AvailableMemory
 from hypercobalt.node_agent.incidents.memory import JUST_NOW, HostMemory
 from hypercobalt.runtime import FakeClock
 from hypercobalt.runtime.tasks import first
@@ -38,7 +38,7 @@ class Host:
 async def test_available_memory_is_read_and_no_kill_counts_at_the_start(
     tmp_path: Path,
 ) -> None:
-    assert Host(tmp_path).memory.read() == Memory(8192, kills=False)
+    assert Host(tmp_path).memory.read() == AvailableMemory(8192, kills=False)
 
 
 async def test_kill_counts_for_a_minute(tmp_path: Path) -> None:
@@ -82,4 +82,6 @@ async def test_first_kill_in_a_group_that_has_come_with_the_first_guest_counts(
 
 async def test_host_without_the_files_has_no_memory_and_no_kills(tmp_path: Path) -> None:
     clock = FakeClock()
-    assert HostMemory(clock.now, tmp_path, tmp_path / "none").read() == Memory(0, kills=False)
+    assert HostMemory(clock.now, tmp_path, tmp_path / "none").read() == AvailableMemory(
+        0, kills=False
+    )

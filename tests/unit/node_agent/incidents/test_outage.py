@@ -11,7 +11,7 @@ from tests.unit.node_agent.incidents.server import Server
 
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.errors import TransientError
-from hypercobalt.ha.incidents.cases import Instance, State
+from hypercobalt.ha.incidents.cases import InstanceRecord, State
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.signals import Kind, Signal
@@ -39,7 +39,7 @@ async def test_crashes_of_an_hour_without_the_api_are_recovered_once_each_when_i
     server.meanwhile = away
     uuids = [uuid(number) for number in range(10)]
     for who in uuids:
-        store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1", domain_id=1))
+        store.put(InstanceRecord(uuid=who, name=who, state=State.RUNNING, start="1.1", domain_id=1))
         libvirt.put(Domain(who, who, True, DomainState.RUNNING, id=1))
     running = asyncio.create_task(acting.recoveries.run())
     crashed = uuids[: len(CRASHES)]

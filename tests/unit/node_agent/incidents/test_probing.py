@@ -18,7 +18,7 @@ from hypercobalt.adapters.libvirt.model import Disk, Domain, DomainState
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.statistics import BlockStats
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.ha.incidents.signals import Kind, Signal
 from hypercobalt.node_agent.incidents.metrics import IncidentMetrics
@@ -50,7 +50,7 @@ class Looking:
         self.registry = CollectorRegistry()
         self.disk = Disk("vda", path="/disk")
         self.libvirt.put(Domain(U1, "vm1", True, DomainState.RUNNING))
-        self.store.put(Instance(uuid=U1, name="vm1", state=State.RUNNING, start="1.1"))
+        self.store.put(InstanceRecord(uuid=U1, name="vm1", state=State.RUNNING, start="1.1"))
         self._probing = Probing(
             self.libvirt,
             self.store,
@@ -75,7 +75,7 @@ class Looking:
         """Have a further instance run."""
         who = uuid(number)
         self.libvirt.put(Domain(who, who, True, DomainState.RUNNING))
-        self.store.put(Instance(uuid=who, name=who, state=State.RUNNING, start="1.1"))
+        self.store.put(InstanceRecord(uuid=who, name=who, state=State.RUNNING, start="1.1"))
         return who
 
     @property
@@ -175,7 +175,7 @@ async def test_answer_of_the_emulator_is_all_that_a_round_requires(tmp_path: Pat
 
 async def test_a_paused_instance_resumes_once_its_disk_can_be_used(tmp_path: Path) -> None:
     looking = Looking(tmp_path)
-    looking.store.put(Instance(uuid=U1, state=State.PAUSED, start="1.1"))
+    looking.store.put(InstanceRecord(uuid=U1, state=State.PAUSED, start="1.1"))
     looking.open(IncidentType.IO_ERROR, about="/disk")
     await looking.until(lambda: looking.cases[0].due != looking.clock.now())
     assert looking.cases[0].step is Step.PROBE

@@ -27,14 +27,14 @@ from hypercobalt.api.times import parse_time
 from hypercobalt.ha.incidents.cases import (
     MOST_EVICTIONS,
     Case,
-    Instance,
-    Made,
+    InstanceRecord,
+    MadeEviction,
     State,
     Step,
     eviction_name,
     key_of,
 )
-from hypercobalt.ha.incidents.config import HaConfig, Limits
+from hypercobalt.ha.incidents.config import HaConfig, RecoveryLimits
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.ha.incidents.signals import HOST
 from hypercobalt.runtime import FakeClock, ForbiddenError
@@ -138,7 +138,7 @@ async def test_instance_is_not_resumed_while_libvirt_does_not_answer() -> None:
 
 async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() -> None:
     acting, now = Acting(), FakeClock().now()
-    made = [Made(name=f"ha-{number}", at=now) for number in range(MOST_EVICTIONS)]
+    made = [MadeEviction(name=f"ha-{number}", at=now) for number in range(MOST_EVICTIONS)]
     ended = set_condition((), "Evicting", ConditionStatus.FALSE, "Succeeded", "", now=now)
     for one in made:
         eviction = Eviction(
@@ -147,7 +147,7 @@ async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() ->
             status=EvictionStatus(conditions=ended),
         )
         acting.server.evictions[one.name] = eviction
-    acting.store.put(Instance(uuid=HOST, evictions=tuple(made)))
+    acting.store.put(InstanceRecord(uuid=HOST, evictions=tuple(made)))
     acting.open(Step.RECOVER, State.RUNNING, U1, IncidentType.WATCHDOG)
     await acting.until(lambda: acting.store.host.evictions != tuple(made))
     names = [one.name for one in acting.store.host.evictions]
@@ -288,7 +288,7 @@ async def test_held_back_recovery_is_not_released_while_libvirt_is_away() -> Non
 async def test_held_back_recoveries_are_released_within_the_limit_of_a_minute() -> None:
     many = [uuid(number) for number in range(13)]
     acting = Held(*many)
-    acting.config = HaConfig(limits=Limits(incidents_per_minute=100))
+    acting.config = HaConfig(limits=RecoveryLimits(incidents_per_minute=100))
     await acting.is_held(*many)
     acting.server.spec, acting.config = HypervisorSpec(), HaConfig()
     acting.clock.advance(timedelta(minutes=2))
@@ -325,7 +325,7 @@ def eviction(name: str, who: str, *, ended: bool = False) -> Eviction:
 async def test_second_crash_waits_for_the_end_of_the_first_one_s_eviction(name: str) -> None:
     """The instance runs again before the Eviction has found that, and crashes once more."""
     acting = Acting()
-    made = (Made(name=name, at=acting.clock.now()),)
+    made = (MadeEviction(name=name, at=acting.clock.now()),)
     acting.store.put(replace(acting.store.host, evictions=made))
     acting.server.evictions[name] = eviction(name, U1)
     acting.open(Step.RECOVER, State.OFF, type_=IncidentType.CRASH)
@@ -347,7 +347,7 @@ async def test_second_crash_waits_for_the_end_of_the_first_one_s_eviction(name: 
 )
 async def test_other_evictions_are_not_waited_for(name: str, who: str, minutes: int) -> None:
     acting = Acting()
-    made = (Made(name=name, at=acting.clock.now()),)
+    made = (MadeEviction(name=name, at=acting.clock.now()),)
     acting.clock.advance(timedelta(minutes=minutes))
     acting.store.put(replace(acting.store.host, evictions=made))
     acting.server.evictions[name] = eviction(name, who)
@@ -411,7 +411,7 @@ async def test_eviction_of_another_host_is_not_followed_as_one_s_own() -> None:
 async def test_eviction_of_another_host_is_neither_waited_for_nor_deleted() -> None:
     acting, name = Acting(), f"ha-{U1[:8]}-earlier"
     acting.store.put(
-        replace(acting.store.host, evictions=(Made(name=name, at=acting.clock.now()),))
+        replace(acting.store.host, evictions=(MadeEviction(name=name, at=acting.clock.now()),))
     )
     acting.clock.advance(timedelta(minutes=1))
     acting.server.evictions[name] = foreign(name, who=U1)

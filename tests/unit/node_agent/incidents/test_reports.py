@@ -8,7 +8,7 @@ import pytest
 from tests.unit.ha.signs import uuid
 
 from hypercobalt.api.incident import IncidentType, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord
 from hypercobalt.ha.incidents.config import HaConfig
 from hypercobalt.node_agent.incidents.reports import shown
 from hypercobalt.node_agent.incidents.store import Store
@@ -26,7 +26,7 @@ def test_status_has_the_twenty_gravest_the_oldest_first(critical: int) -> None:
     store = Store()
     for number in range(30):
         grave = Severity.CRITICAL if number < critical else Severity.WARNING
-        store.put(Instance(uuid=uuid(number), cases=(case(number, grave),)))
+        store.put(InstanceRecord(uuid=uuid(number), cases=(case(number, grave),)))
     found = shown(store, HaConfig())
     assert len(found) == 20
     kept = min(critical, 20)

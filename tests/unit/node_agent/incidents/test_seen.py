@@ -12,7 +12,7 @@ from tests.unit.ha.signs import U1
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.incident import SEEN, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.ha.incidents.cases import Case, Instance, Step
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, Step
 from hypercobalt.node_agent.incidents.seen import SeenIncidents, seen
 from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime.observable import Observable
@@ -26,9 +26,9 @@ def host(text: str) -> Hypervisor:
     return Hypervisor(metadata=ObjectMeta(name="kvm-a", annotations={SEEN: text}))
 
 
-def found_off(step: Step = Step.NONE) -> Instance:
+def found_off(step: Step = Step.NONE) -> InstanceRecord:
     case = Case("case-1", IncidentType.OUT_OF_BAND, Severity.WARNING, "1.1", NOON, NOON, step=step)
-    return Instance(uuid=U1, cases=(case,))
+    return InstanceRecord(uuid=U1, cases=(case,))
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["annotated before", "annotated later"])
@@ -55,7 +55,7 @@ async def test_incident_with_a_next_step_stays_though_it_was_seen() -> None:
     following = SeenIncidents(store, cast("Latest[Hypervisor]", newest))
 
     async def play() -> None:
-        store.put(Instance(uuid="other"))
+        store.put(InstanceRecord(uuid="other"))
         await eventually(lambda: "other" in store.known, seconds=1.5)
 
     await first(following.run(), play())

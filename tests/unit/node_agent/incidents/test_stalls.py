@@ -10,8 +10,8 @@ from tests.unit.ha.signs import U1, uuid
 
 from hypercobalt.adapters.libvirt.model import Disk
 from hypercobalt.api.incident import IncidentType, Reaction, Severity
-from hypercobalt.ha.incidents.cases import Case, Instance, State, Step
-from hypercobalt.ha.incidents.config import Event, HaConfig
+from hypercobalt.ha.incidents.cases import Case, InstanceRecord, State, Step
+from hypercobalt.ha.incidents.config import EventConfig, HaConfig
 from hypercobalt.ha.incidents.signals import EventType
 from hypercobalt.node_agent.incidents.stalls import Stalls
 from hypercobalt.node_agent.incidents.storage import Storage
@@ -19,7 +19,7 @@ from hypercobalt.node_agent.incidents.store import Store
 from hypercobalt.runtime import FakeClock
 
 MINUTE = timedelta(seconds=60)
-RUNS = Instance(uuid=U1, name="vm-1", state=State.RUNNING, start="1.1")
+RUNS = InstanceRecord(uuid=U1, name="vm-1", state=State.RUNNING, start="1.1")
 DISKS = (Disk("vda", path="/pool/a.raw"),)
 
 
@@ -81,7 +81,7 @@ async def test_storage_that_hangs_is_an_incident_of_the_host_that_waits() -> Non
 
 async def test_incident_stays_one_while_the_storage_hangs() -> None:
     looking = Looking(Hanging())
-    other = Instance(uuid=uuid(2), name="vm-2", state=State.RUNNING, start="1.1")
+    other = InstanceRecord(uuid=uuid(2), name="vm-2", state=State.RUNNING, start="1.1")
     for instance in (RUNS, other, RUNS):
         await looking.stalls.look(instance, DISKS, MINUTE)
         looking.clock.advance(timedelta(seconds=30))
@@ -103,7 +103,7 @@ async def test_storage_that_hangs_has_one_read_and_is_read_again_once_it_answers
 
 
 async def test_io_errors_that_are_not_monitored_cost_no_read() -> None:
-    config = HaConfig(events={EventType.IO_ERROR: Event(monitored=False)})
+    config = HaConfig(events={EventType.IO_ERROR: EventConfig(monitored=False)})
     looking = Looking(Hanging(), config)
     await looking.stalls.look(RUNS, DISKS, MINUTE)
     assert (looking.storage.read, looking.cases) == ([], ())

@@ -17,10 +17,10 @@ from hypercobalt.adapters.libvirt.model import Domain, DomainState
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.eviction import EvictionMode
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Instance, State, Step
+from hypercobalt.ha.incidents.cases import InstanceRecord, State, Step
 from hypercobalt.ha.incidents.classify import classify
 from hypercobalt.ha.incidents.config import HaConfig
-from hypercobalt.ha.incidents.escalation import Memory, plan, recovering
+from hypercobalt.ha.incidents.escalation import AvailableMemory, plan, recovering
 from hypercobalt.ha.incidents.history import record
 from hypercobalt.ha.incidents.probes import InstanceProbe, probed
 from hypercobalt.ha.incidents.signals import Signal
@@ -84,7 +84,7 @@ class Played:
     """One host of a record, as its agent judges it."""
 
     def __init__(self, name: str, side: Side) -> None:
-        self.instance = Instance(uuid=U1)
+        self.instance = InstanceRecord(uuid=U1)
         self.incidents: set[str] = set()
         self.types: set[IncidentType] = set()
         self.modes: list[EvictionMode] = []
@@ -115,14 +115,14 @@ class Played:
             if case.step is Step.PROBE and case.due is not None and case.due <= now:
                 state = _state(_domain(self._after)) if self._after else self.instance.state
                 self._put(probed(self.instance, case, InstanceProbe(state=state), CONFIG, now))
-        planned = plan({U1: self.instance}, NODE, CONFIG, now, Memory(1 << 40))
+        planned = plan({U1: self.instance}, NODE, CONFIG, now, AvailableMemory(1 << 40))
         self._put(planned.instances[U1])
         for recovery in planned.recoveries:
             self.modes.append(recovery.mode)
             for _, case_id in recovery.cases:
                 self._put(recovering(self.instance, case_id, now))
 
-    def _put(self, instance: Instance) -> None:
+    def _put(self, instance: InstanceRecord) -> None:
         self.instance = instance
         for case in instance.cases:
             if case.shown or case.step is Step.RECOVER:

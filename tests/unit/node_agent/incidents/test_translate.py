@@ -20,15 +20,15 @@ from hypercobalt.adapters.libvirt.vocabulary import (
     ShutoffReason,
 )
 from hypercobalt.api.incident import IncidentType
-from hypercobalt.ha.incidents.cases import Instance, State
+from hypercobalt.ha.incidents.cases import InstanceRecord, State
 from hypercobalt.ha.incidents.signals import Kind
 from hypercobalt.node_agent.incidents.translate import found, is_as_remembered, signal_of
 
 RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.SHUTOFF
 
 
-def known(state: State, domain_id: int = 7) -> Instance:
-    return Instance(uuid=U1, state=state, domain_id=domain_id, start=f"{domain_id}.1")
+def known(state: State, domain_id: int = 7) -> InstanceRecord:
+    return InstanceRecord(uuid=U1, state=state, domain_id=domain_id, start=f"{domain_id}.1")
 
 
 def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
@@ -154,7 +154,9 @@ def listed(state: DomainState, reason: int = 0, domain_id: int = 7) -> Domain:
         ),
     ],
 )
-def test_listing_shows_missed_events(before: Instance, now: Domain, kinds: list[Kind]) -> None:
+def test_listing_shows_missed_events(
+    before: InstanceRecord, now: Domain, kinds: list[Kind]
+) -> None:
     signals = found(now, before, NOON, same_boot=True)
     assert [signal.kind for signal in signals] == kinds
     assert all(signal.missed == (before.state is not State.UNKNOWN) for signal in signals)
@@ -227,6 +229,6 @@ def test_events_of_a_newer_libvirt_break_nothing() -> None:
     ],
 )
 def test_listing_agrees_with_the_memory_unless_an_event_is_missing(
-    domain: Domain | None, remembered: Instance, *, same: bool
+    domain: Domain | None, remembered: InstanceRecord, *, same: bool
 ) -> None:
     assert is_as_remembered(domain, remembered) is same

@@ -15,6 +15,7 @@ from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState, HostCell
 from hypercobalt.adapters.libvirt.port import LibvirtError
 from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.node_agent.libvirt.state import RESYNC, LibvirtState
 from hypercobalt.node_agent.status.parts import Board, Inventory
 from hypercobalt.runtime import FakeClock
@@ -44,6 +45,12 @@ class Host:
     def gain_memory(self) -> None:
         cell = HostCell(0, 16 * GIB, frozenset(range(4)), 4)
         self.libvirt.host = replace(self.libvirt.host, cells=(cell,))
+
+    @property
+    def connection(self) -> str:
+        report = self.board.parts.conditions[HypervisorConditionType.LIBVIRT_CONNECTION]
+        assert report is not None
+        return report.status
 
     @property
     def known_memory(self) -> int:
@@ -145,3 +152,22 @@ async def test_all_domains_are_read_after_an_absence_longer_than_a_pass() -> Non
         lose_a_domain(host)
         await asyncio.sleep(FULL)
         assert [domain.uuid for domain in host.inventory.domains] == ["b"]
+
+
+async def test_connection_is_shown_once_the_domains_were_read_by_it() -> None:
+    """What has come while libvirt was away is not in the list from before."""
+    async with running() as host:
+        host.libvirt.disconnect()
+        await asyncio.sleep(READ)
+        assert host.connection == "False"
+        host.libvirt.delays["domains"] = MINUTE
+        host.libvirt.put(Domain("c", "c", True, DomainState.RUNNING, GIB, 1))
+        host.libvirt.connect()
+
+        await asyncio.sleep(MINUTE / 2)
+        assert len(host.inventory.domains) == 2
+        assert host.connection == "False"
+
+        await asyncio.sleep(MINUTE)
+        assert len(host.inventory.domains) == 3
+        assert host.connection == "True"

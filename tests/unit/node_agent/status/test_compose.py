@@ -27,7 +27,7 @@ from hypercobalt.api.schema import Writer
 from hypercobalt.api.writers import written_by
 from hypercobalt.node_agent.status.compose import compose
 from hypercobalt.node_agent.status.inventory import FIELDS
-from hypercobalt.node_agent.status.parts import Inventory, Parts
+from hypercobalt.node_agent.status.parts import Inventory, Parts, RunningLauncher
 
 THEN = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NOW = THEN + timedelta(hours=1)
@@ -221,6 +221,7 @@ def test_composed_fields_are_those_that_the_table_gives_the_agent() -> None:
     kept = HypervisorStatus(
         **{name: f"stored {name}" for name in HypervisorStatus.__struct_fields__}  # type: ignore[arg-type]
     )
+    kept = replace(kept, instances=STORED.instances, numInstances=1)
     parts = Parts(diagnostics=DiagnosticsEndpoint(url="https://a:1", certificateSHA256="0"))
     status, empty = compose(parts, stored(), kept, OWN), HypervisorStatus()
     given = {
@@ -234,3 +235,28 @@ def test_a_message_is_cut_to_what_the_policy_takes() -> None:
     status = compose(Parts(conditions={LINK: verdict}), stored(), HypervisorStatus(), OWN)
     (found,) = status.conditions
     assert len(found.message) == AGENT_MESSAGE
+
+
+POD = Instance("p", "default_guest", True, "default")
+RUNS = RunningLauncher(pod="p", namespace="default", name="guest")
+
+
+@pytest.mark.parametrize(
+    ("parts", "ids", "number"),
+    [
+        pytest.param(Parts(), ["p", "u1"], 2, id="nothing-read-keeps-both"),
+        pytest.param(Parts(launchers=()), ["u1"], 1, id="pod-has-ended-before-libvirt-is-read"),
+        pytest.param(Parts(launchers=(RUNS,)), ["p", "u1"], 2, id="pod-runs-without-libvirt"),
+        pytest.param(Parts(inventory=INVENTORY), ["p"], 1, id="systemd-not-read-keeps-the-pod"),
+        pytest.param(Parts(inventory=INVENTORY, launchers=()), [], 0, id="all-read"),
+        pytest.param(Parts(inventory=INVENTORY, launchers=(RUNS,)), ["p"], 1, id="pod-runs"),
+    ],
+)
+def test_launcher_pods_are_kept_until_systemd_is_read(
+    parts: Parts, ids: list[str], number: int
+) -> None:
+    before = stored()
+    both = replace(before.status, instances=(POD, *before.status.instances), numInstances=2)
+    given = composed(parts, replace(before, status=both))
+    assert [one.id for one in given.instances] == ids
+    assert given.numInstances == number

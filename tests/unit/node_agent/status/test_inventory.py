@@ -18,9 +18,9 @@ from hypercobalt.adapters.libvirt.model import (
     Versions,
 )
 from hypercobalt.api import codec
-from hypercobalt.api.hypervisor_status import HypervisorStatus
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.node_agent.status.inventory import FIELDS, status_of
-from hypercobalt.node_agent.status.parts import Inventory
+from hypercobalt.node_agent.status.parts import Inventory, RunningLauncher
 
 GIB = 1024**3
 OFFERS = DomainCapabilities(
@@ -300,3 +300,18 @@ def test_cells_never_hold_more_than_the_host(given_domains: list[Domain]) -> Non
     assert given == status(FOUR, *reversed(given_domains)) or len(
         {(d.name, d.uuid) for d in given_domains}
     ) < len(given_domains)
+
+
+def test_guests_of_launcher_pods_are_counted_with_the_instances() -> None:
+    inventory = Inventory(
+        Versions("9.0.0", "7.2.22"), host(1, GIB, 4), OFFERS, (domain(memory_bytes=GIB // 4),)
+    )
+    pod = RunningLauncher(
+        pod="p", namespace="default", name="guest", memory_bytes=GIB // 8, vcpus=2
+    )
+    given = status_of(inventory, {}, (pod,))
+    assert given.numInstances == 2
+    assert given.instances[0] == Instance("p", "default_guest", True, "default")
+    assert str(given.allocation["cpu"]) == "3"
+    assert given.allocation["memory"].value == GIB // 4 + GIB // 8
+    assert given.cells[0].allocation == given.allocation
