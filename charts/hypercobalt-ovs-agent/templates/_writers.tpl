@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "writers.owned" -}}
-variables.fieldSets.map(fields, fields.map(n0, size(n0) + 6 + fields[n0].map(n1, size(n1) + 6 + fields[n0][n1].map(n2, size(n2) + 6 + fields[n0][n1][n2].map(n3, size(n3) + 6 + fields[n0][n1][n2][n3].map(n4, size(n4) + 6 + fields[n0][n1][n2][n3][n4].map(n5, size(n5) + 6 + (size(fields[n0][n1][n2][n3][n4][n5]) == 0 ? 0 : 16384)).sum()).sum()).sum()).sum()).sum()).sum()).sum()
+size(variables.fieldSets.map(fields, fields.map(n0, n0 + "......" + fields[n0].map(n1, n1 + "......" + fields[n0][n1].map(n2, n2 + "......" + fields[n0][n1][n2].map(n3, n3 + "......" + fields[n0][n1][n2][n3].map(n4, n4 + "......" + fields[n0][n1][n2][n3][n4].map(n5, n5 + "......").join()).join()).join()).join()).join()).join()).join()) + (variables.fieldSets.exists(fields, fields.exists(n0, fields[n0].exists(n1, fields[n0][n1].exists(n2, fields[n0][n1][n2].exists(n3, fields[n0][n1][n2][n3].exists(n4, fields[n0][n1][n2][n3][n4].exists(n5, size(fields[n0][n1][n2][n3][n4][n5]) > 0))))))) ? 16384 : 0)
 {{- end }}
 
 {{- define "writers.mostOwned" -}}

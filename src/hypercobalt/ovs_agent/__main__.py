@@ -1,17 +1,17 @@
-"""`python -m hypercobalt.ovs_agent SETTINGS`: the process that stays on every host."""
+"""`python -m hypercobalt.ovs_agent DESCRIPTOR`: the process that stays on every host."""
 
 from __future__ import annotations
 
 import sys
 
-from hypercobalt.agent.process import main
 from hypercobalt.ovs_agent import agent
 from hypercobalt.ovs_agent.real import real_switch
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.runtime import load_connection
+from hypercobalt.runtime.process import main
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: OVSAgentSettings) -> None:
     """Run the agent of this host.
 
     Raises:
@@ -21,4 +21,4 @@ async def run(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Settings, run))
+    sys.exit(main(OVSAgentSettings, run))

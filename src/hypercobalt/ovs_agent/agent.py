@@ -25,10 +25,10 @@ from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent import probes, suspicion
 from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
 from hypercobalt.ovs_agent.exporter import Exporter
-from hypercobalt.ovs_agent.facts import Facts, with_hosted
+from hypercobalt.ovs_agent.facts import SwitchFacts, with_hosted
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.ovs_agent.status.compose import FIELDS, compose
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.ovs_agent.uses import uses
@@ -48,7 +48,7 @@ _Type = HypervisorConditionType
 _CREATE_AGAIN: Final = 5.0  # seconds
 
 
-async def run(settings: Settings, connection: Connection, switch: Switch) -> None:
+async def run(settings: OVSAgentSettings, connection: Connection, switch: Switch) -> None:
     """Run the agent of one host until SIGTERM or SIGINT.
 
     Raises:
@@ -60,7 +60,7 @@ async def run(settings: Settings, connection: Connection, switch: Switch) -> Non
         await manager.run()
 
 
-def register(settings: Settings, manager: Manager, switch: Switch) -> None:
+def register(settings: OVSAgentSettings, manager: Manager, switch: Switch) -> None:
     """Have the manager run every concern of an agent."""
     kube, clock = manager.kube, manager.clock
     board = Board(clock, Parts())
@@ -117,7 +117,7 @@ def register(settings: Settings, manager: Manager, switch: Switch) -> None:
     manager.add_check("status", lambda: applier.refusal, readiness=True)
 
 
-def report(settings: Settings) -> Report[OVSNode, Parts, OVSNodeStatus]:
+def report(settings: OVSAgentSettings) -> Report[OVSNode, Parts, OVSNodeStatus]:
     """How the status of the host's OVSNode is written."""
 
     def carrying(status: OVSNodeStatus) -> OVSNode:
@@ -127,7 +127,7 @@ def report(settings: Settings) -> Report[OVSNode, Parts, OVSNodeStatus]:
     return Report(NAME, FIELDS, lambda found: found.status, carrying, compose)
 
 
-def new_object(settings: Settings) -> OVSNode:
+def new_object(settings: OVSAgentSettings) -> OVSNode:
     """The OVSNode of this host, without a status."""
     return OVSNode(
         metadata=ObjectMeta(name=settings.node, namespace=settings.namespace),
@@ -140,7 +140,7 @@ def _publish(board: Board, endpoint: DiagnosticsEndpoint) -> None:
 
 
 async def _keep_object(
-    kube: Kube, settings: Settings, informer: Informer[OVSNode], own: Latest[OVSNode]
+    kube: Kube, settings: OVSAgentSettings, informer: Informer[OVSNode], own: Latest[OVSNode]
 ) -> None:
     """Create the OVSNode whenever there is none."""
     await informer.wait_synced()
@@ -165,7 +165,7 @@ async def _follow_instances(hypervisor: Latest[Hypervisor], observer: SwitchObse
         await hypervisor.changed(found)
 
 
-def _with_instances(facts: Facts, hypervisor: Hypervisor | None) -> Facts:
+def _with_instances(facts: SwitchFacts, hypervisor: Hypervisor | None) -> SwitchFacts:
     instances = instances_of(hypervisor)
     wanted = None
     if hypervisor is not None and instances is not None:

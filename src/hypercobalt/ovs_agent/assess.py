@@ -12,7 +12,7 @@ from hypercobalt.api.ovsnode import (
     OVSNodeConditionType,
     OVSNodeStatus,
 )
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules import issues
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds
 from hypercobalt.ovs_agent.rules.bridges import assess_bridges, with_issues
@@ -46,7 +46,7 @@ class Judgement:
 
 
 def judge(
-    facts: Facts,
+    facts: SwitchFacts,
     ledger: Ledger,
     *,
     now: datetime,

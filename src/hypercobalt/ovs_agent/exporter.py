@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.ovs_agent import scrape, series
-from hypercobalt.ovs_agent.facts import Facts, is_unsupported
+from hypercobalt.ovs_agent.facts import SwitchFacts, is_unsupported
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.controller import uses_ovn
@@ -93,7 +93,7 @@ class Exporter(Collector):
             yield from scrape.metrics_of_controller(self._controller)
         yield from series.interfaces(facts, self._statistics)
 
-    def _sources(self, facts: Facts) -> Iterator[Metric]:
+    def _sources(self, facts: SwitchFacts) -> Iterator[Metric]:
         up = gauge("ovs_agent_source_up", "1 while this source answers, else 0.", "source")
         for name, answers in _answers(facts).items():
             if answers is not None:
@@ -121,7 +121,7 @@ class Exporter(Collector):
         yield from (ports, others)
 
 
-def _answers(facts: Facts) -> dict[str, bool | None]:
+def _answers(facts: SwitchFacts) -> dict[str, bool | None]:
     """Whether each source answers; None before its first answer, and without means to read it."""
     return {
         "ovsdb": facts.database.answers,

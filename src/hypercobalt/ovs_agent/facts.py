@@ -126,7 +126,7 @@ class SuspectTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SwitchFacts:
     """All input of the rules.
 
     Args:
@@ -234,7 +234,7 @@ def interfaces_of(database: Database, bridge: BridgeRow) -> tuple[InterfaceRow, 
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
+def with_vswitchd(facts: SwitchFacts, reading: Reading[Daemon]) -> SwitchFacts:
     """The facts with this state of ovs-vswitchd; what an earlier process answered is forgotten."""
     before, after = facts.vswitchd.value, reading.value
     if before is None or after is None or before.run == after.run:
@@ -252,7 +252,7 @@ def with_vswitchd(facts: Facts, reading: Reading[Daemon]) -> Facts:
     )
 
 
-def with_hosted(facts: Facts) -> Facts:
+def with_hosted(facts: SwitchFacts) -> SwitchFacts:
     """The facts after news of rows or instances: ports meet their instances, and keep that.
 
     A port is plugged before its instance is defined, and stays when the instance goes: of a port
@@ -269,7 +269,7 @@ def with_hosted(facts: Facts) -> Facts:
 
 
 def sample_of(
-    facts: Facts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
+    facts: SwitchFacts, statistics: Mapping[str, Mapping[str, int]], flows: tuple[Flow, ...]
 ) -> Sample | None:
     """Return what the integration bridge's ports and flows count at the same time.
 

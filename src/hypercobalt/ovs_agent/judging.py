@@ -17,7 +17,7 @@ from typing import Final
 from hypercobalt.api.ovsnode import Issue, OVSNodeStatus
 from hypercobalt.logs import get_logger
 from hypercobalt.ovs_agent.assess import Judgement, judge
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules import issues
 from hypercobalt.ovs_agent.rules.evidence import sources_of
 from hypercobalt.ovs_agent.rules.issues import Ledger, Tracked
@@ -57,7 +57,7 @@ class Judge:
 
     def __init__(
         self,
-        facts: Observable[Facts],
+        facts: Observable[SwitchFacts],
         board: Board,
         clock: Clock,
         *,

@@ -23,7 +23,7 @@ from hypercobalt.adapters.ovs.model import DaemonName
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.logs import get_logger
-from hypercobalt.ovs_agent.facts import Facts, Reading, with_hosted
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts, with_hosted
 from hypercobalt.runtime import Clock
 from hypercobalt.runtime.observable import Observable
 
@@ -69,14 +69,14 @@ class SwitchProbe(Generic[T]):
     name: str
     period: timedelta
     call: Callable[[], Awaitable[T]]
-    get: Callable[[Facts], Reading[T]]
-    put: Callable[[Facts, Reading[T]], Facts]
-    wanted: Callable[[Facts], bool] = lambda _facts: True
+    get: Callable[[SwitchFacts], Reading[T]]
+    put: Callable[[SwitchFacts, Reading[T]], SwitchFacts]
+    wanted: Callable[[SwitchFacts], bool] = lambda _facts: True
     source: Callable[[Database], object] = lambda _database: None
-    reads: Callable[[Facts], object] = lambda _facts: None
+    reads: Callable[[SwitchFacts], object] = lambda _facts: None
     again: timedelta = AGAIN
     recheck: timedelta = RECHECK
-    unsettled: Callable[[Facts], bool] = lambda _facts: False
+    unsettled: Callable[[SwitchFacts], bool] = lambda _facts: False
 
 
 @dataclass(slots=True)
@@ -103,21 +103,21 @@ class SwitchObserver:
 
     def __init__(self, switch: Switch, clock: Clock) -> None:
         self._switch, self._clock = switch, clock
-        self.facts: Observable[Facts] = Observable(Facts())
+        self.facts: Observable[SwitchFacts] = Observable(SwitchFacts())
         self.timings: dict[str, Timing] = {}
         self.read_at: dict[str, float] = {}
         self._doubted: frozenset[str] = frozenset()
         self._rechecks: dict[str, timedelta] = {}
         self._kicks: dict[str, asyncio.Event] = {}
         self._sources: dict[str, Callable[[Database], object]] = {}
-        self._reads: dict[str, Callable[[Facts], object]] = {}
-        self._wanted: dict[str, Callable[[Facts], bool]] = {}
+        self._reads: dict[str, Callable[[SwitchFacts], object]] = {}
+        self._wanted: dict[str, Callable[[SwitchFacts], bool]] = {}
         self._held: asyncio.TimerHandle | None = None  # until an unfilled database counts
         self._unfilled: Database | None = None  # the newest that is held back
         self._giving_up: asyncio.TimerHandle | None = None  # until ovsdb-server counts as away
         self._complaints: dict[str, str] = {}
 
-    def update(self, change: Callable[[Facts], Facts]) -> None:
+    def update(self, change: Callable[[SwitchFacts], SwitchFacts]) -> None:
         """Change the facts; equal facts wake no waiter."""
         old = self.facts.value
         new = change(old)
@@ -215,7 +215,7 @@ class SwitchObserver:
         period = probe.recheck if probe.name in self._doubted else probe.period
         return period * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
-    def _kick(self, old: Facts, new: Facts) -> None:
+    def _kick(self, old: SwitchFacts, new: SwitchFacts) -> None:
         """Have the probes run that are of use now, or whose source or daemon has changed."""
         before, after = old.database.value, new.database.value
         one, other = old.vswitchd.proven, new.vswitchd.proven

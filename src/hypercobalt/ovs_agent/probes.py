@@ -26,8 +26,8 @@ from hypercobalt.adapters.ovs.model import (
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.ovs_agent import flow_scan, sources
 from hypercobalt.ovs_agent.facts import (
-    Facts,
     Reading,
+    SwitchFacts,
     interfaces_of,
     sample_of,
     with_vswitchd,
@@ -37,9 +37,9 @@ from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.bonds import has_member_coming
 from hypercobalt.ovs_agent.rules.controller import TUNNELS
 from hypercobalt.ovs_agent.rules.counters import traffic
-from hypercobalt.ovs_agent.rules.evidence import Source
+from hypercobalt.ovs_agent.rules.evidence import EvidenceSource
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.runtime import Clock
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def begin(
     tasks: asyncio.TaskGroup,
     switch: Switch,
     observer: SwitchObserver,
-    settings: Settings,
+    settings: OVSAgentSettings,
     clock: Clock,
 ) -> None:
     """Have everything polled that the rules need."""
@@ -113,7 +113,7 @@ def _daemons(poll: _Poll, switch: Switch) -> None:
         poll(probe)
 
 
-def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
+def _with_controller(facts: SwitchFacts, reading: Reading[Daemon]) -> SwitchFacts:
     before, after = facts.ovn_controller.value, reading.value
     if before is None or after is None or before.run == after.run:
         return replace(facts, ovn_controller=reading)
@@ -122,7 +122,7 @@ def _with_controller(facts: Facts, reading: Reading[Daemon]) -> Facts:
 
 def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
     running = SwitchProbe(
-        Source.BRIDGES,
+        EvidenceSource.BRIDGES,
         SHAPE,
         switch.bridges,
         lambda facts: facts.running,
@@ -130,7 +130,7 @@ def _of_vswitchd(poll: _Poll, switch: Switch) -> None:
         source=sources.bridges,
     )
     bonds = SwitchProbe(
-        Source.BONDS,
+        EvidenceSource.BONDS,
         SHAPE,
         switch.bonds,
         lambda facts: facts.bonds,
@@ -168,7 +168,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: SwitchObserver) -> Non
         source=sources.ovn,
     )
     bindings = SwitchProbe(
-        Source.BINDINGS,
+        EvidenceSource.BINDINGS,
         COUNTS,
         switch.local_bindings,
         lambda facts: facts.bindings,
@@ -178,7 +178,7 @@ def _of_controller(poll: _Poll, switch: Switch, observer: SwitchObserver) -> Non
         recheck=SHAPE,  # on a busy host a port is being plugged at any time
     )
     peers = SwitchProbe(
-        Source.PEERS,
+        EvidenceSource.PEERS,
         ALIVE,
         lambda: switch.openflow_peers(observer.facts.value.ovn.bridge),
         lambda facts: facts.openflow_peers,
@@ -200,7 +200,7 @@ def _southbound(
         return await switch.southbound(ovn.remote, ovn.system_id, ovn.tls)
 
     return SwitchProbe(
-        Source.SOUTHBOUND,
+        EvidenceSource.SOUTHBOUND,
         period,
         read,
         lambda facts: facts.southbound,
@@ -212,7 +212,7 @@ def _southbound(
 
 def _of_kernel(poll: _Poll, switch: Switch) -> None:
     links = SwitchProbe(
-        Source.LINKS,
+        EvidenceSource.LINKS,
         SHAPE,
         switch.links,
         lambda facts: facts.links,
@@ -220,7 +220,7 @@ def _of_kernel(poll: _Poll, switch: Switch) -> None:
         source=sources.devices,
     )
     bonds = SwitchProbe(
-        Source.KERNEL_BONDS,
+        EvidenceSource.KERNEL_BONDS,
         ALIVE,
         switch.kernel_bonds,
         lambda facts: facts.kernel_bonds,
@@ -250,7 +250,7 @@ def _flow_counts(
         return found
 
     return SwitchProbe(
-        Source.FLOWS,
+        EvidenceSource.FLOWS,
         COUNTS,
         count,
         lambda facts: Reading(facts.flows),
@@ -292,7 +292,7 @@ def _scan(
             found[table] = flow_scan.scanned(flows, ports, facts.scans.get(table), tunnels)
         return found
 
-    def put(facts: Facts, reading: Reading[Mapping[int, TableScan]]) -> Facts:
+    def put(facts: SwitchFacts, reading: Reading[Mapping[int, TableScan]]) -> SwitchFacts:
         if reading.failures:
             return facts
         counts = _integration_counts(facts)
@@ -310,7 +310,7 @@ def _scan(
     )
 
 
-def _integration_counts(facts: Facts) -> Mapping[int, int]:
+def _integration_counts(facts: SwitchFacts) -> Mapping[int, int]:
     """Flows of the integration bridge by table, while they are known."""
     reading = facts.flows.get(facts.ovn.bridge)
     counts = facts.of_vswitchd(reading) if reading else None
@@ -337,7 +337,7 @@ def _traffic(switch: Switch, observer: SwitchObserver, clock: Clock) -> SwitchPr
         except SwitchError as error:
             return statistics, error
 
-    def put(facts: Facts, reading: Reading[Traffic]) -> Facts:
+    def put(facts: SwitchFacts, reading: Reading[Traffic]) -> SwitchFacts:
         if reading.value is None or reading.failures:
             return replace(facts, statistics=Reading(), classifier=Reading(), samples=())
         statistics, flows = reading.value
@@ -350,7 +350,7 @@ def _traffic(switch: Switch, observer: SwitchObserver, clock: Clock) -> SwitchPr
         return replace(facts, classifier=Reading(flows), samples=samples)
 
     return SwitchProbe(
-        Source.TRAFFIC,
+        EvidenceSource.TRAFFIC,
         TRAFFIC,
         read,
         lambda _facts: Reading(),
@@ -363,13 +363,13 @@ def _traffic(switch: Switch, observer: SwitchObserver, clock: Clock) -> SwitchPr
     )
 
 
-def _is_ovn_configured(facts: Facts) -> bool:
+def _is_ovn_configured(facts: SwitchFacts) -> bool:
     """Whether the chassis and its database are known."""
     is_known = facts.start.value is not None or facts.ovn_controller.is_down
     return is_known and facts.ovn.is_configured
 
 
-def _has_instances(facts: Facts) -> bool:
+def _has_instances(facts: SwitchFacts) -> bool:
     rows = facts.rows
     return rows is not None and any(
         one.external_ids.get("iface-id") for one in rows.interfaces.values()

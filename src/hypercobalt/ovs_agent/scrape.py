@@ -26,7 +26,7 @@ from hypercobalt.adapters.ovs.model import (
 )
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.text import clean
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.series import gauge, single
 
 EVENTS: Final = (
@@ -72,7 +72,7 @@ class Scrape:
     queues: tuple[PmdQueues, ...]
 
 
-async def read(switch: Switch, facts: Facts) -> Scrape:
+async def read(switch: Switch, facts: SwitchFacts) -> Scrape:
     """Read the counters; PMDs only where DPDK runs.
 
     Raises:

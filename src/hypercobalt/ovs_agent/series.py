@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.agent.text import clean
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds, lacp_negotiated
 from hypercobalt.ovs_agent.rules.controller import legs, uses_ovn
@@ -74,7 +74,7 @@ def info(name: str, text: str, **labels: str) -> GaugeMetricFamily:
     return family
 
 
-def versions(facts: Facts) -> Iterator[Metric]:
+def versions(facts: SwitchFacts) -> Iterator[Metric]:
     """What runs, since when, and how it is set up."""
     vswitchd, controller = facts.vswitchd.proven, facts.ovn_controller.proven
     for name, daemon in (("ovs", vswitchd), ("ovn_controller", controller)):
@@ -98,7 +98,7 @@ def versions(facts: Facts) -> Iterator[Metric]:
             yield single("ovs_vswitchd_tc_policy", text, policy)
 
 
-def bridges(facts: Facts, *, by_table: bool) -> Iterator[Metric]:
+def bridges(facts: SwitchFacts, *, by_table: bool) -> Iterator[Metric]:
     """Bridges, their ports and flows."""
     database = facts.rows
     if database is not None:
@@ -126,7 +126,7 @@ def bridges(facts: Facts, *, by_table: bool) -> Iterator[Metric]:
         yield tables
 
 
-def bonds(facts: Facts) -> Iterator[Metric]:
+def bonds(facts: SwitchFacts) -> Iterator[Metric]:
     """Bonds as the status has them: bond/show alone leaves out one that has lost its members."""
     members = gauge("ovs_bond_members", "Configured members of the bond.", "bond")
     active = gauge("ovs_bond_active_members", "Members that may carry traffic.", "bond")
@@ -140,7 +140,7 @@ def bonds(facts: Facts) -> Iterator[Metric]:
     yield from (members, active, lacp)
 
 
-def controller(facts: Facts) -> Iterator[Metric]:
+def controller(facts: SwitchFacts) -> Iterator[Metric]:
     """Legs of ovn-controller, its settings, and what it has made of the integration bridge."""
     up = gauge("ovn_controller_leg_up", "1 while this leg of ovn-controller is up, else 0.", "leg")
     for leg, holds in legs(facts).items():
@@ -195,7 +195,7 @@ def _settings(ovn: OvnSettings) -> Iterator[Metric]:
 
 
 def interfaces(
-    facts: Facts, statistics: Mapping[str, Mapping[str, int]] | None
+    facts: SwitchFacts, statistics: Mapping[str, Mapping[str, int]] | None
 ) -> Iterator[Metric]:
     """Sums over all interfaces, and the uplinks one by one."""
     database = facts.effective

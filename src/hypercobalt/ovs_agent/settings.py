@@ -16,7 +16,7 @@ DEFAULT_PROBE: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(AgentSettings):
+class OVSAgentSettings(AgentSettings):
     """One OVS agent.
 
     Args:

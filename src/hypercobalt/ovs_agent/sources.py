@@ -1,4 +1,4 @@
-"""What of the database a probe depends on: a change of it has the probe run at once. Pure."""
+"""Rows of the database that a probe depends on: the probe runs once they change. Pure."""
 
 from __future__ import annotations
 

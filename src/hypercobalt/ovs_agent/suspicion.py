@@ -19,7 +19,7 @@ from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.traced import Trace
 from hypercobalt.ovs_agent.diagnostics.completing import BROADCAST
 from hypercobalt.ovs_agent.diagnostics.verdict import verdict
-from hypercobalt.ovs_agent.facts import Facts, Reading, SuspectTrace
+from hypercobalt.ovs_agent.facts import Reading, SuspectTrace, SwitchFacts
 from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.suspects import Suspect, suspects
@@ -63,7 +63,7 @@ def _probe(switch: Switch, observer: SwitchObserver) -> SwitchProbe[Traces]:
     )
 
 
-async def _trace(switch: Switch, facts: Facts, suspect: Suspect) -> SuspectTrace:
+async def _trace(switch: Switch, facts: SwitchFacts, suspect: Suspect) -> SuspectTrace:
     source = {"eth_src": suspect.mac} if suspect.mac else {}
     packet = parse_packet({**source, "eth_dst": BROADCAST})
     found = await switch.trace(suspect.bridge, suspect.ofport, packet)

@@ -10,7 +10,7 @@ import msgspec
 from hypercobalt.adapters.ovs.port import ProducerFault, Switch, SwitchError
 from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics import uses as diagnostics
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.bonds import assess_bonds
@@ -44,7 +44,7 @@ async def _bonds(observer: SwitchObserver, _: UseRequest) -> Answer:
     return Answer(200, msgspec.json.encode(assess_bonds(_read(observer)).value), JSON)
 
 
-def _read(observer: SwitchObserver) -> Facts:
+def _read(observer: SwitchObserver) -> SwitchFacts:
     facts = observer.facts.value
     if facts.database.value is None:
         raise SwitchError(ProducerFault.TIMEOUT, "the switch is not read yet; try again")

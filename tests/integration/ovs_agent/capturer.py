@@ -19,7 +19,7 @@ from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.agent.diagnostics.use import RefusedUseError, UseRequest
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.ovs_agent.diagnostics.captures import Captures
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.runtime import SystemClock
 from hypercobalt.runtime.routes import Requester, Stream
 
@@ -36,11 +36,11 @@ class Order(msgspec.Struct):
     by_mirror: bool = False
 
 
-async def rows(switch: HostSwitch) -> Facts:
+async def rows(switch: HostSwitch) -> SwitchFacts:
     async with aclosing(switch.watch()) as states:
         async for state in states:
             if isinstance(state, Database) and state.is_filled:
-                return Facts(database=Reading(state))
+                return SwitchFacts(database=Reading(state))
     raise AssertionError
 
 

@@ -16,7 +16,7 @@ from hypercobalt.ovs_agent import probes, suspicion
 from hypercobalt.ovs_agent.assess import Judgement
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import SystemClock
 
@@ -89,7 +89,7 @@ async def judged(daemons: Daemons) -> AsyncIterator[Watched]:
         read_at=observer.read_at,
         doubt=observer.doubt,
     )
-    settings = Settings("kvm-1", southbound_probe=timedelta(seconds=5))
+    settings = OVSAgentSettings("kvm-1", southbound_probe=timedelta(seconds=5))
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -31,7 +31,7 @@ from hypercobalt.apiserver.server import Server, serve
 from hypercobalt.ovs_agent.agent import NAME, register
 from hypercobalt.ovs_agent.judging import TOGETHER
 from hypercobalt.ovs_agent.rules import ports
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.runtime import Kube, Manager, Metrics, SystemClock, load_connection
 
 __all__ = ["certificates", "daemons", "kube", "running_daemons", "server"]
@@ -166,7 +166,7 @@ async def report(kube: Kube, host: Hypervisor, *instances: str, connected: bool)
 async def registered(server: Server, daemons: Daemons) -> AsyncIterator[None]:
     """The agent in this process, so that its grace can be short."""
     paths, metrics = daemons.paths, Metrics()
-    settings = Settings(
+    settings = OVSAgentSettings(
         NODE,
         namespace=NAMESPACE,
         ovs_rundir=paths.ovs,

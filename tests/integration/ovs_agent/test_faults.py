@@ -19,7 +19,7 @@ from tests.integration.ovs_agent.conftest import Watched, codes, judged, shown, 
 from hypercobalt.adapters.ovs.host import HostSwitch
 from hypercobalt.ovs_agent import flow_scan, probes
 from hypercobalt.ovs_agent.assess import Judgement
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules import bonds as bond_rules
 from hypercobalt.ovs_agent.rules import controller, ports
 
@@ -499,7 +499,7 @@ async def test_running_instance_without_its_port_is_critical_until_it_is_back(
     plug()
     async with judged(daemons) as watched:
 
-        def running(facts: Facts) -> Facts:
+        def running(facts: SwitchFacts) -> SwitchFacts:
             return replace(facts, instances={INSTANCE: True}, wanted={INSTANCE: (iface,)})
 
         watched.observer.update(running)

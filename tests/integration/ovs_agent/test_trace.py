@@ -21,7 +21,7 @@ from hypercobalt.ovs_agent.diagnostics.lookup import places
 from hypercobalt.ovs_agent.diagnostics.ports import ports
 from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome, TraceReport
 from hypercobalt.ovs_agent.diagnostics.tracing import trace
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 
 PAGE = Path(__file__).parents[3] / "docs" / "ovs-agent.md"
 COLUMNS = 112
@@ -44,7 +44,7 @@ def mac(number: int) -> str:
 class Site:
     """What a trace needs, as an agent has it."""
 
-    def __init__(self, switch: HostSwitch, facts: Facts, central: Central) -> None:
+    def __init__(self, switch: HostSwitch, facts: SwitchFacts, central: Central) -> None:
         self.switch, self.facts, self.central = switch, facts, central
 
     async def trace(self, **parameters: str) -> TraceReport:
@@ -111,7 +111,7 @@ async def site(central: Central, daemons: Daemons) -> AsyncIterator[Site]:
     _plug(daemons)
     switch = HostSwitch(daemons.paths)
     central.synchronize()
-    facts = Facts(
+    facts = SwitchFacts(
         database=Reading(await _ready(switch)),
         vswitchd=Reading(await switch.daemon(DaemonName.VSWITCHD)),
         links=Reading(await switch.links()),

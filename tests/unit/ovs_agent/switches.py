@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovs.rows import (
     PortRow,
     SwitchRow,
 )
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.findings import Assessed
 
@@ -36,7 +36,7 @@ IFACE = "c0ffee00-0000-4000-8000-000000000001"
 
 
 T = TypeVar("T")
-R = TypeVar("R", InterfaceRow, PortRow, BridgeRow, Database, Link, Facts)
+R = TypeVar("R", InterfaceRow, PortRow, BridgeRow, Database, Link, SwitchFacts)
 
 
 def but(row: R, **fields: object) -> R:
@@ -134,13 +134,13 @@ def daemon(name: model.DaemonName, version: str = "3.1.0", pid: int = 100) -> mo
     return model.Daemon(name, pid, version)
 
 
-def healthy(rows: Database | None = None, **readings: object) -> Facts:
+def healthy(rows: Database | None = None, **readings: object) -> SwitchFacts:
     """The facts of a host on which all works; `readings` replace fields of it."""
     rows = rows or database(
         {"br-int": [tap()], "br-ex": [interface("eth0", link_speed=25 * 10**9)]}
     )
     names = frozenset(one.name for one in rows.bridges.values())
-    facts = Facts(
+    facts = SwitchFacts(
         database=Reading(rows),
         ovsdb_server=Reading(daemon(model.DaemonName.OVSDB_SERVER)),
         vswitchd=Reading(daemon(model.DaemonName.VSWITCHD)),
@@ -180,7 +180,9 @@ NOT_RUNNING = (ProducerFault.SOCKET_MISSING, ProducerFault.CONNECTION_REFUSED, P
 """How calls to a daemon fail that does not run, unlike one that hangs."""
 
 
-def without(facts: Facts, name: str, fault: ProducerFault = ProducerFault.TIMEOUT) -> Facts:
+def without(
+    facts: SwitchFacts, name: str, fault: ProducerFault = ProducerFault.TIMEOUT
+) -> SwitchFacts:
     """The facts when the producer of one reading is away."""
     return but(facts, **{name: down_from(getattr(facts, name), fault)})
 

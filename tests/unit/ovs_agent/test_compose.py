@@ -12,17 +12,17 @@ from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeStatus
 from hypercobalt.ovs_agent.agent import new_object
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.facts import SwitchFacts
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.ovs_agent.status.compose import compose
 from hypercobalt.ovs_agent.status.parts import Parts, with_status
 
-STORED = new_object(Settings("kvm-a"))
+STORED = new_object(OVSAgentSettings("kvm-a"))
 STORED = but(STORED, metadata=but(STORED.metadata, generation=3))
 KEPT = OVSNodeStatus(ovsVersion="3.0.0", issuesTotal=2)
 
 
-def judged(parts: Parts, facts: Facts, seconds: float) -> Parts:
+def judged(parts: Parts, facts: SwitchFacts, seconds: float) -> Parts:
     made = judge(facts, {}, now=later(seconds), monotonic=seconds)
     return with_status(parts, made.status, made.conditions, later(seconds))
 

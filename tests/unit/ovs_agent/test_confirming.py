@@ -19,7 +19,7 @@ from hypercobalt.ovs_agent import flow_scan, observing, probes, rules
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver, SwitchProbe
 from hypercobalt.ovs_agent.rules.evidence import EVIDENCE
-from hypercobalt.ovs_agent.settings import DEFAULT_COUNTERS, Settings
+from hypercobalt.ovs_agent.settings import DEFAULT_COUNTERS, OVSAgentSettings
 from hypercobalt.ovs_agent.status.parts import Board, Parts
 from hypercobalt.runtime import FakeClock
 
@@ -58,7 +58,7 @@ class Site:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            probes.begin(tasks, self.switch, self.observer, Settings("kvm-a"), self._clock)
+            probes.begin(tasks, self.switch, self.observer, OVSAgentSettings("kvm-a"), self._clock)
             tasks.create_task(self.judge.run())
             await self.observer.follow()
 
@@ -134,7 +134,7 @@ async def probed() -> dict[str, SwitchProbe[object]]:
     clock = FakeClock()
     switch = FakeSwitch()
     async with asyncio.TaskGroup() as tasks:
-        probes.begin(tasks, switch, Recording(switch, clock), Settings("kvm-a"), clock)
+        probes.begin(tasks, switch, Recording(switch, clock), OVSAgentSettings("kvm-a"), clock)
     return found
 
 

@@ -38,7 +38,7 @@ from hypercobalt.adapters.ovs.model import (
 )
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.ovs_agent.exporter import Exporter
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver, Timing
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -46,14 +46,16 @@ from hypercobalt.runtime import FakeClock
 
 
 async def page(
-    facts: Facts, switch: FakeSwitch | None = None, timings: Mapping[str, Timing] | None = None
+    facts: SwitchFacts,
+    switch: FakeSwitch | None = None,
+    timings: Mapping[str, Timing] | None = None,
 ) -> list[str]:
     """The lines of a scrape."""
     return await scraped(exporter(facts, switch, timings))
 
 
 def exporter(
-    facts: Facts,
+    facts: SwitchFacts,
     switch: FakeSwitch | None = None,
     timings: Mapping[str, Timing] | None = None,
     *,

@@ -37,7 +37,7 @@ from hypercobalt.ovs_agent.assess import Judgement, judge
 from hypercobalt.ovs_agent.diagnostics.ports import ports
 from hypercobalt.ovs_agent.diagnostics.report import PortsReport
 from hypercobalt.ovs_agent.exporter import Exporter
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.captures import CaptureRefusedError, source_of
@@ -78,7 +78,7 @@ def hostile(text: str, count: int) -> Database:
     return mirrored(rows, "br-int", *of_mirrors)
 
 
-def judged(facts: Facts) -> Judgement:
+def judged(facts: SwitchFacts) -> Judgement:
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     return judge(facts, first.ledger, now=later(600), monotonic=600.0)
 

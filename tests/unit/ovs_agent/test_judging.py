@@ -13,7 +13,7 @@ from tests.unit.ovs_agent.switches import NOW, healthy, later, without
 
 from hypercobalt.adapters.ovs.model import FlowCounts
 from hypercobalt.api.ovsnode import Issue, OVSNodeStatus
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge, News
 from hypercobalt.ovs_agent.status.compose import published, without_counters
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -44,7 +44,7 @@ class Site:
         return self.status.flowStats.totalFlows if self.status.flowStats else None
 
 
-def with_flows(facts: Facts, total: int) -> Facts:
+def with_flows(facts: SwitchFacts, total: int) -> SwitchFacts:
     return replace(
         facts, flows=dict.fromkeys(("br-int", "br-ex"), Reading(FlowCounts(total, {0: total})))
     )

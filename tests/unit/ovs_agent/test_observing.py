@@ -26,12 +26,12 @@ from hypercobalt.adapters.ovs.model import DaemonName, Flow, FlowCounts
 from hypercobalt.adapters.ovs.port import ProducerFault, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.ovs_agent import flow_scan, probes
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.rules.counters import traffic
 from hypercobalt.ovs_agent.rules.flows import assess_flows
 from hypercobalt.ovs_agent.rules.ports import assess_ports
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.runtime import FakeClock
 
 pytestmark = pytest.mark.looptime
@@ -56,7 +56,7 @@ async def observing(switch: FakeSwitch) -> AsyncIterator[SwitchObserver]:
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
-            probes.begin(tasks, switch, observer, Settings("kvm-a"), clock)
+            probes.begin(tasks, switch, observer, OVSAgentSettings("kvm-a"), clock)
             await observer.follow()
 
     task = asyncio.create_task(run())
@@ -289,7 +289,7 @@ async def test_southbound_database_is_not_read_without_ovn() -> None:
     switch.database = database({"br-int": []}, {})
     async with observing(switch) as observer:
         await asyncio.sleep(60)
-        assert observer.facts.value.southbound == Facts().southbound
+        assert observer.facts.value.southbound == SwitchFacts().southbound
     assert switch.calls["southbound"] == 0
 
 

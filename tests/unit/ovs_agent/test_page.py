@@ -32,7 +32,7 @@ from hypercobalt.ovs_agent import exporter, flow_scan, probes
 from hypercobalt.ovs_agent.diagnostics import tracing
 from hypercobalt.ovs_agent.diagnostics.captures import Captures
 from hypercobalt.ovs_agent.diagnostics.internals import MOST_MACS
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import FILL, SwitchObserver
 from hypercobalt.ovs_agent.rules import findings
@@ -52,7 +52,7 @@ KINDS = (
     reasons.BondsReason,
     reasons.PortsReason,
     reasons.FlowsReason,
-    reasons.ReadyReason,
+    reasons.OVSReadyReason,
     reasons.UnknownReason,
     reasons.IssueCode,
 )
@@ -104,7 +104,7 @@ def test_every_endpoint_has_a_row_with_its_right() -> None:
     observer = SwitchObserver(switch, clock)
     judge = Judge(observer.facts, Board(clock, Parts()), clock, counters=timedelta(minutes=5))
     mirrors = Mirrors(Path("/nonexistent/db.sock"), "kvm-1")
-    captures = Captures(Facts, switch, mirrors, clock, by_mirror=False)
+    captures = Captures(SwitchFacts, switch, mirrors, clock, by_mirror=False)
     verbs = {"GET": "get", "POST": "create"}
     row = r"^\| `(\w+) /v1/ovsnodes/NODE/([\w-]+)` \| `(\w+) ovsnodes/([\w-]+)` \|"
     assert set(re.findall(row, section(PAGE, "## Diagnostics"), re.MULTILINE)) == {

@@ -21,7 +21,7 @@ from hypercobalt.adapters.ovs.fake import FakeSwitch
 from hypercobalt.adapters.ovs.port import SwitchError
 from hypercobalt.agent.diagnostics.use import Use, UseRequest
 from hypercobalt.api.ovsnode import Bond, Bridge
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.judging import Judge
 from hypercobalt.ovs_agent.observing import SwitchObserver
 from hypercobalt.ovs_agent.status.parts import Board, Parts
@@ -32,7 +32,7 @@ from hypercobalt.runtime.routes import Answer, Requester
 REQUEST = UseRequest({}, b"", Requester("jane"))
 
 
-def offered(facts: Facts) -> dict[str, Use]:
+def offered(facts: SwitchFacts) -> dict[str, Use]:
     clock, fake = FakeClock(NOW), FakeSwitch()
     observer = SwitchObserver(fake, clock)
     observer.facts.set(facts)
@@ -40,7 +40,7 @@ def offered(facts: Facts) -> dict[str, Use]:
     return {one.name: one for one in uses(fake, observer, judge)}
 
 
-async def statuses(facts: Facts) -> dict[str, str | None]:
+async def statuses(facts: SwitchFacts) -> dict[str, str | None]:
     answer = await offered(facts)["bridges"].handle(REQUEST)
     assert isinstance(answer, Answer)
     bridges = msgspec.json.decode(answer.body, type=tuple[Bridge, ...])
@@ -70,4 +70,4 @@ async def test_bonds_are_those_of_this_moment() -> None:
 @pytest.mark.parametrize("name", ["bridges", "bonds"])
 async def test_use_is_refused_before_the_switch_was_read(name: str) -> None:
     with pytest.raises(SwitchError, match="not read yet"):
-        await offered(Facts())[name].handle(REQUEST)
+        await offered(SwitchFacts())[name].handle(REQUEST)

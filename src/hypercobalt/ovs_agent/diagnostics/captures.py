@@ -15,18 +15,18 @@ from typing import Final
 
 from hypercobalt.adapters.capture import tcpdump
 from hypercobalt.adapters.capture.filters import FilterError
-from hypercobalt.adapters.capture.order import DURATION, Order
+from hypercobalt.adapters.capture.order import DURATION, CaptureOrder
 from hypercobalt.adapters.ovs.mirror_tags import OWNER
 from hypercobalt.adapters.ovs.mirrors import Mirrored, Mirrors
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.errors import TransientError
 from hypercobalt.logs import get_logger
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.captures import (
     PARAMETERS,
     CaptureRefusedError,
-    Source,
+    PacketSource,
     order_of,
     source_of,
 )
@@ -55,7 +55,7 @@ class Captures:
 
     def __init__(
         self,
-        facts: Callable[[], Facts],
+        facts: Callable[[], SwitchFacts],
         switch: Switch,
         mirrors: Mirrors,
         clock: Clock,
@@ -92,14 +92,14 @@ class Captures:
             raise RefusedUseError(str(error)) from error
         return Stream(chunks, KIND)
 
-    async def _source(self, port: str, *, uplinks: bool) -> Source:
+    async def _source(self, port: str, *, uplinks: bool) -> PacketSource:
         database = self._facts().rows
         if database is None:
             raise TransientError("ovsdb-server does not answer: its ports are not known")
         links = await self._switch.links()
         return source_of(database, links, port, uplinks=uplinks, mirrors=self._by_mirror)
 
-    async def _capture(self, source: Source, order: Order) -> AsyncGenerator[bytes]:
+    async def _capture(self, source: PacketSource, order: CaptureOrder) -> AsyncGenerator[bytes]:
         if self._port:
             raise BusyError(f"port {self._port} is being captured; one capture at a time on a host")
         self._port = source.name
@@ -116,7 +116,7 @@ class Captures:
             self._port = ""
 
     @asynccontextmanager
-    async def _device(self, source: Source, order: Order) -> AsyncGenerator[str]:
+    async def _device(self, source: PacketSource, order: CaptureOrder) -> AsyncGenerator[str]:
         if source.mirror is None:
             yield source.name
             return
@@ -127,7 +127,7 @@ class Captures:
             yield device
 
 
-async def keep_swept(mirrors: Mirrors, facts: Observable[Facts], clock: Clock) -> None:
+async def keep_swept(mirrors: Mirrors, facts: Observable[SwitchFacts], clock: Clock) -> None:
     """Remove mirrors that captures of this host have left, until cancelled.
 
     Those of killed agents are there at the start; one of this agent stays if ovsdb-server did not
@@ -148,14 +148,14 @@ async def keep_swept(mirrors: Mirrors, facts: Observable[Facts], clock: Clock) -
                     await facts.changed(seen)
 
 
-async def _with_rows(facts: Observable[Facts]) -> Facts:
+async def _with_rows(facts: Observable[SwitchFacts]) -> SwitchFacts:
     """Wait for rows."""
     while (seen := facts.value).rows is None:
         await facts.changed(seen)
     return seen
 
 
-def _tagged(facts: Facts) -> frozenset[str]:
+def _tagged(facts: SwitchFacts) -> frozenset[str]:
     """UUIDs of the rows that captures have made."""
     rows = facts.rows
     if rows is None:

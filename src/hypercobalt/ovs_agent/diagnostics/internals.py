@@ -23,7 +23,7 @@ from hypercobalt.ovs_agent.diagnostics.report import (
     LearnedMac,
 )
 from hypercobalt.ovs_agent.diagnostics.tracing import rows_of
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.rules.findings import plain
 
 PARAMETERS: Final = frozenset({"bridge"})
@@ -35,7 +35,7 @@ _SHOWN: Final = 80  # characters of a name in a message
 T = TypeVar("T")
 
 
-async def bridge(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> BridgeReport:
+async def bridge(switch: Switch, facts: SwitchFacts, parameters: Mapping[str, str]) -> BridgeReport:
     """Read one bridge.
 
     Args:

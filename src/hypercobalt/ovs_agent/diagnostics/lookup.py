@@ -17,7 +17,7 @@ _LONGEST_NUMBER: Final = 5  # digits of a port's
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InterfacePlace:
     """An interface where it is.
 
     Args:
@@ -36,11 +36,11 @@ class Place:
         return len(self.port.interfaces) > 1
 
 
-def places(database: Database) -> Iterator[Place]:
+def places(database: Database) -> Iterator[InterfacePlace]:
     """Every interface of every bridge, by bridge and name."""
     for bridge in sorted(database.bridges.values(), key=lambda one: one.name):
         found = [
-            Place(bridge, port, row)
+            InterfacePlace(bridge, port, row)
             for uuid in bridge.ports
             if (port := database.ports.get(uuid)) is not None
             for member in port.interfaces
@@ -49,13 +49,15 @@ def places(database: Database) -> Iterator[Place]:
         yield from sorted(found, key=lambda one: one.row.name)
 
 
-def chassis_of(place: Place) -> tuple[str, str]:
+def chassis_of(place: InterfacePlace) -> tuple[str, str]:
     """Chassis and address at the far end of a tunnel of OVN; "" for what is unknown."""
     chassis, _, address = place.port.external_ids.get("ovn-chassis-id", "").partition("@")
     return chassis, address or place.row.options.get("remote_ip", "")
 
 
-def find_port(database: Database, word: str, bridge: str = "", parameter: str = "from") -> Place:
+def find_port(
+    database: Database, word: str, bridge: str = "", parameter: str = "from"
+) -> InterfacePlace:
     """The one port that is meant.
 
     Args:
@@ -85,12 +87,12 @@ def find_port(database: Database, word: str, bridge: str = "", parameter: str = 
     )
 
 
-def matching(known: Iterable[Place], word: str) -> list[Place]:
+def matching(known: Iterable[InterfacePlace], word: str) -> list[InterfacePlace]:
     """Ports that a word may mean; a name goes before all else."""
     known = list(known)
     lower = word.lower()
     number = int(word) if word.isascii() and word.isdigit() and len(word) <= _LONGEST_NUMBER else 0
-    ways: tuple[Callable[[Place], bool], ...] = (
+    ways: tuple[Callable[[InterfacePlace], bool], ...] = (
         lambda one: one.row.name == word,
         lambda one: one.row.external_ids.get("iface-id", "").lower() == lower,
         lambda one: one.row.instance.lower() == lower,
@@ -105,7 +107,7 @@ def matching(known: Iterable[Place], word: str) -> list[Place]:
     return []
 
 
-def ofport_of(place: Place) -> int:
+def ofport_of(place: InterfacePlace) -> int:
     """The port's number.
 
     Raises:
@@ -117,7 +119,7 @@ def ofport_of(place: Place) -> int:
     raise RefusedUseError(f"from {place.row.name}: ovs-vswitchd could not make this port: {cause}")
 
 
-def _names(found: Iterable[Place]) -> str:
+def _names(found: Iterable[InterfacePlace]) -> str:
     names = [plain(one.row.name, _LONGEST) for one in found]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

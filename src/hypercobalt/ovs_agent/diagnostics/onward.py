@@ -16,7 +16,7 @@ from hypercobalt.adapters.ovn.logical import Explained
 from hypercobalt.adapters.ovs.packet import canonical
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Pass, Trace
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, chassis_of, places
+from hypercobalt.ovs_agent.diagnostics.lookup import InterfacePlace, chassis_of, places
 from hypercobalt.ovs_agent.diagnostics.report import Onward
 from hypercobalt.ovs_agent.diagnostics.verdict import OUTPUT
 
@@ -64,7 +64,7 @@ def onward(
     return Onward(to, explained.hosts.get(to) or to, parameters)
 
 
-def _tunnels(one: Pass, known: Mapping[str, Place]) -> Iterator[Place]:
+def _tunnels(one: Pass, known: Mapping[str, InterfacePlace]) -> Iterator[InterfacePlace]:
     """Tunnels of OVN that a packet leaves by."""
     for step in one.steps:
         for action in step.actions:

@@ -12,10 +12,10 @@ from typing import Final
 from hypercobalt.adapters.ovs.model import Flow
 from hypercobalt.adapters.ovs.port import Switch, SwitchError
 from hypercobalt.adapters.ovs.rows import Database
-from hypercobalt.ovs_agent.diagnostics.lookup import Place, find_port, matching, places
+from hypercobalt.ovs_agent.diagnostics.lookup import InterfacePlace, find_port, matching, places
 from hypercobalt.ovs_agent.diagnostics.report import PortFlow, PortReport, PortsReport
 from hypercobalt.ovs_agent.diagnostics.tracing import rows_of
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.probes import MOST_FLOWS
 from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, plain
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
@@ -28,7 +28,7 @@ Flows = Mapping[int, list[Flow]]
 
 
 async def ports(
-    switch: Switch, facts: Facts, issues: Iterable[Tracked], parameters: Mapping[str, str]
+    switch: Switch, facts: SwitchFacts, issues: Iterable[Tracked], parameters: Mapping[str, str]
 ) -> PortsReport:
     """Read the ports.
 
@@ -74,7 +74,7 @@ async def _counters(switch: Switch, notes: list[str]) -> Counters:
 
 
 async def _flows(
-    switch: Switch, facts: Facts, database: Database, notes: list[str]
+    switch: Switch, facts: SwitchFacts, database: Database, notes: list[str]
 ) -> tuple[str, Flows | None]:
     """Flows of table 0 of OVN's bridge, by port; on other bridges they do not belong to a port."""
     bridge = integration_bridge(facts, database)
@@ -101,7 +101,7 @@ def _codes(issues: Iterable[Tracked]) -> dict[str, list[str]]:
 
 
 def _report(
-    place: Place,
+    place: InterfacePlace,
     counters: Counters,
     flows: Flows | None,
     codes: Mapping[str, list[str]],
@@ -135,7 +135,7 @@ def _report(
     )
 
 
-def mirrored_to(database: Database, place: Place) -> tuple[str, ...]:
+def mirrored_to(database: Database, place: InterfacePlace) -> tuple[str, ...]:
     """Where mirrors of its bridge copy a port's packets to, by name of the port, or its VLAN."""
     found: list[str] = []
     for uuid in place.bridge.mirrors:

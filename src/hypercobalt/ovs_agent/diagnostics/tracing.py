@@ -25,7 +25,7 @@ from hypercobalt.agent.diagnostics.use import RefusedUseError
 from hypercobalt.ovs_agent.diagnostics.completing import Ends, completed
 from hypercobalt.ovs_agent.diagnostics.lookup import (
     TUNNELS,
-    Place,
+    InterfacePlace,
     chassis_of,
     find_port,
     matching,
@@ -41,7 +41,7 @@ from hypercobalt.ovs_agent.diagnostics.report import (
     TraceStep,
 )
 from hypercobalt.ovs_agent.diagnostics.verdict import metadata_of, network_of, verdict
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import plain
 
@@ -61,7 +61,7 @@ T = TypeVar("T")
 Value = TypeVar("Value")
 
 
-async def trace(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> TraceReport:
+async def trace(switch: Switch, facts: SwitchFacts, parameters: Mapping[str, str]) -> TraceReport:
     """Trace a packet.
 
     Args:
@@ -104,7 +104,7 @@ async def trace(switch: Switch, facts: Facts, parameters: Mapping[str, str]) -> 
     )
 
 
-def rows_of(facts: Facts) -> Database:
+def rows_of(facts: SwitchFacts) -> Database:
     """The database with what ovs-vswitchd writes into it, proven by both daemons.
 
     Raises:
@@ -131,7 +131,7 @@ class _Southbound:
         self._gateways: tuple[LogicalPort, ...] = ()
 
     async def look_up(
-        self, database: Database, source: Place, to: str, given: Mapping[str, str]
+        self, database: Database, source: InterfacePlace, to: str, given: Mapping[str, str]
     ) -> None:
         """Read the logical ports of both ends, and the routers if one is needed.
 
@@ -170,7 +170,7 @@ class _Southbound:
             "logical port of OVN"
         )
 
-    def ends(self, source: Place) -> Ends:
+    def ends(self, source: InterfacePlace) -> Ends:
         """What is known of both ends."""
         mac = source.row.external_ids.get("attached-mac", "").lower()
         return Ends(self._source, mac, self._target, self._gateways, self.unknown)
@@ -204,7 +204,7 @@ def _checked(given: Mapping[str, str]) -> Packet:
     return parse_packet(given)
 
 
-def _check_tunnel(source: Place, given: Mapping[str, str]) -> None:
+def _check_tunnel(source: InterfacePlace, given: Mapping[str, str]) -> None:
     """Refuse fields of a tunnel on a port that is none."""
     of_tunnel = sorted(name for name in given if name.startswith("tun_"))
     if of_tunnel and source.row.type not in TUNNELS:

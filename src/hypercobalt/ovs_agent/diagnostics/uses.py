@@ -10,7 +10,7 @@ import msgspec
 from hypercobalt.adapters.ovs.port import Switch
 from hypercobalt.agent.diagnostics.use import BusyError, Use, UseRequest
 from hypercobalt.ovs_agent.diagnostics import internals, ports, tracing
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.issues import Tracked
 from hypercobalt.runtime.routes import Answer
 
@@ -20,7 +20,7 @@ after."""
 
 
 def uses(
-    switch: Switch, facts: Callable[[], Facts], issues: Callable[[], Iterable[Tracked]]
+    switch: Switch, facts: Callable[[], SwitchFacts], issues: Callable[[], Iterable[Tracked]]
 ) -> Sequence[Use]:
     """What people may use.
 

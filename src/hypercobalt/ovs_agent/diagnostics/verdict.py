@@ -18,7 +18,7 @@ from hypercobalt.adapters.ovn.logical import Explained, LogicalFlow
 from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.adapters.ovs.traced import Action, Pass, Trace, TracedStep
-from hypercobalt.ovs_agent.diagnostics.lookup import TUNNELS, Place, chassis_of, places
+from hypercobalt.ovs_agent.diagnostics.lookup import TUNNELS, InterfacePlace, chassis_of, places
 from hypercobalt.ovs_agent.diagnostics.report import TraceOutcome
 from hypercobalt.ovs_agent.rules.findings import plain
 from hypercobalt.ovs_agent.rules.uplinks import is_uplink
@@ -64,7 +64,7 @@ class _End:
 class _Seen:
     """What names of ports mean."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, InterfacePlace]
     explained: Explained
     links: Mapping[str, Link] | None
 
@@ -118,7 +118,7 @@ def _ends(one: Pass, seen: _Seen) -> Iterator[_End]:
             yield _end(name, Action(""), seen)
 
 
-def _is_end(place: Place | None) -> bool:
+def _is_end(place: InterfacePlace | None) -> bool:
     """Whether a packet ends here; behind a patch it goes on."""
     return place is None or place.row.type != "patch"
 
@@ -137,14 +137,14 @@ def _end(name: str, action: Action, seen: _Seen) -> _End:
     return _End(arrives=True, is_here=not is_out, text=where)
 
 
-def _tunnel(place: Place, explained: Explained) -> str:
+def _tunnel(place: InterfacePlace, explained: Explained) -> str:
     chassis, address = chassis_of(place)
     host = explained.hosts.get(chassis) or chassis
     far = f"host {host} ({address})" if host else address
     return f"to {far} by tunnel {place.row.name}"
 
 
-def _port(place: Place) -> str:
+def _port(place: InterfacePlace) -> str:
     row = place.row
     down = ", whose link is down" if row.link_up is False else ""
     if row.name == place.bridge.name:

@@ -20,7 +20,7 @@ from hypercobalt.adapters.ovs.model import BondState, LacpStatus
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow, PortRow
 from hypercobalt.api.ovsnode import Bond, BridgeStatus, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
 CODES: Final = frozenset(
@@ -44,7 +44,7 @@ _NO_PARTNER: Final = "00:00:00:00:00:00"
 One = tuple[Bond, tuple[Finding, ...]]
 
 
-def assess_bonds(facts: Facts) -> Assessed[tuple[Bond, ...]]:
+def assess_bonds(facts: SwitchFacts) -> Assessed[tuple[Bond, ...]]:
     """Return every bond of Open vSwitch and of the kernel, by name, and what is wrong with them."""
     shown = facts.of_vswitchd(facts.bonds)
     states = {bond.name: bond for bond in shown or ()}
@@ -119,7 +119,7 @@ def _carries(row: InterfaceRow, state: BondState | None) -> bool:
     return any(member.name == row.name and member.enabled for member in state.members)
 
 
-def has_member_coming(facts: Facts) -> bool:
+def has_member_coming(facts: SwitchFacts) -> bool:
     """Whether bond/show has a member disabled whose rows show nothing that keeps it so.
 
     ovs-vswitchd enables a member a moment after it has written that its link is up and its partner
@@ -155,7 +155,7 @@ def _is_negotiated(state: BondState | None, rows: list[InterfaceRow]) -> bool:
     return received and state is not None and state.lacp is LacpStatus.NEGOTIATED
 
 
-def lacp_negotiated(facts: Facts) -> dict[str, bool]:
+def lacp_negotiated(facts: SwitchFacts) -> dict[str, bool]:
     """Whether the partner answers, by name of each bond with LACP; without proof, none."""
     database, shown = facts.effective, facts.of_vswitchd(facts.bonds)
     if database is None or shown is None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow
 from hypercobalt.api.ovsnode import Bridge, BridgeStatus, IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 from hypercobalt.ovs_agent.rules.issues import Tracked
@@ -32,8 +32,8 @@ SETTLE: Final = timedelta(seconds=5)
 """How long a bridge or a patch may take from its row to the datapath."""
 
 
-def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
-    """Give every bridge by name, and what is wrong with one."""
+def assess_bridges(facts: SwitchFacts) -> Assessed[tuple[Bridge, ...]]:
+    """Return every bridge by name, and what is wrong with one."""
     remembered = facts.database.value
     if remembered is None:
         return Assessed(_of_vswitchd(facts), unmeasured=CODES)
@@ -66,7 +66,7 @@ def assess_bridges(facts: Facts) -> Assessed[tuple[Bridge, ...]]:
     return Assessed(tuple(bridges), tuple(findings), frozenset(unmeasured))
 
 
-def flows_of(facts: Facts, bridge: str) -> int | None:
+def flows_of(facts: SwitchFacts, bridge: str) -> int | None:
     """Number of flows of a bridge, while ovs-vswitchd answers."""
     reading = facts.flows.get(bridge)
     counts = facts.of_vswitchd(reading) if reading is not None else None
@@ -74,7 +74,7 @@ def flows_of(facts: Facts, bridge: str) -> int | None:
 
 
 def with_issues(
-    bridges: tuple[Bridge, ...], issues: Iterable[Tracked], facts: Facts
+    bridges: tuple[Bridge, ...], issues: Iterable[Tracked], facts: SwitchFacts
 ) -> tuple[Bridge, ...]:
     """Show bridges Down by issues: without flows, and those that OVN names and that do not exist.
 
@@ -100,7 +100,7 @@ def with_issues(
     return tuple(shown[name] for name in sorted(shown))
 
 
-def _of_vswitchd(facts: Facts) -> tuple[Bridge, ...]:
+def _of_vswitchd(facts: SwitchFacts) -> tuple[Bridge, ...]:
     """Bridges as ovs-vswitchd names them, where ovsdb-server has never answered."""
     names = (facts.running.proven if facts.vswitchd.proven else None) or frozenset()
     return tuple(
@@ -109,7 +109,7 @@ def _of_vswitchd(facts: Facts) -> tuple[Bridge, ...]:
     )
 
 
-def _unproven(facts: Facts, row: BridgeRow) -> Bridge:
+def _unproven(facts: SwitchFacts, row: BridgeRow) -> Bridge:
     """A bridge of which the name is known: the configuration with ovsdb-server, flows without."""
     known = facts.rows is not None
     return Bridge(

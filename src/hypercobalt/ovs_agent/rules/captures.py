@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from hypercobalt.adapters.capture.filters import LONGEST, is_device
-from hypercobalt.adapters.capture.order import DURATION, PACKETS, SNAPLEN, Order
+from hypercobalt.adapters.capture.order import DURATION, PACKETS, SNAPLEN, CaptureOrder
 from hypercobalt.adapters.capture.order import LONGEST as LONGEST_PACKET
 from hypercobalt.adapters.capture.order import SHORTEST as SHORTEST_PACKET
 from hypercobalt.adapters.ovs.links import Link
@@ -35,7 +35,7 @@ class CaptureRefusedError(HypercobaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PacketSource:
     """Where a port's packets are.
 
     Args:
@@ -47,7 +47,7 @@ class Source:
     mirror: tuple[str, str] | None = None
 
 
-def order_of(parameters: Mapping[str, str]) -> Order:
+def order_of(parameters: Mapping[str, str]) -> CaptureOrder:
     """The parameters of a request, without its device.
 
     Raises:
@@ -57,7 +57,7 @@ def order_of(parameters: Mapping[str, str]) -> Order:
     expression = parameters.get("filter", "").strip()
     if len(expression) > LONGEST:
         raise CaptureRefusedError(f"filter: {len(expression)} characters; at most {LONGEST}")
-    return Order(
+    return CaptureOrder(
         "",
         expression,
         timedelta(seconds=_number(parameters, "seconds", 1, most, most)),
@@ -68,7 +68,7 @@ def order_of(parameters: Mapping[str, str]) -> Order:
 
 def source_of(
     database: Database, links: Mapping[str, Link], port: str, *, uplinks: bool, mirrors: bool
-) -> Source:
+) -> PacketSource:
     """Where the packets of a port are.
 
     Args:
@@ -98,7 +98,7 @@ def source_of(
         raise CaptureRefusedError(f"port {row.name}: its device is gone")
     if not is_device(row.name):
         raise CaptureRefusedError(f"port {row.name!a}: tcpdump accepts no device of such a name")
-    return Source(row.name)
+    return PacketSource(row.name)
 
 
 def _is_of_instance(row: InterfaceRow, link: Link | None) -> bool:
@@ -132,7 +132,7 @@ def _named(database: Database, port: str) -> InterfaceRow:
     )
 
 
-def _mirrored(database: Database, row: InterfaceRow, *, mirrors: bool) -> Source:
+def _mirrored(database: Database, row: InterfaceRow, *, mirrors: bool) -> PacketSource:
     if not mirrors:
         raise CaptureRefusedError(
             f"port {row.name} has no network device; the agent mirrors such ports only with "
@@ -142,7 +142,7 @@ def _mirrored(database: Database, row: InterfaceRow, *, mirrors: bool) -> Source
         for uuid in bridge.ports:
             port = database.ports.get(uuid)
             if port is not None and row.uuid in port.interfaces:
-                return Source(row.name, (bridge.uuid, uuid))
+                return PacketSource(row.name, (bridge.uuid, uuid))
     raise CaptureRefusedError(f"port {row.name} is on no bridge")
 
 

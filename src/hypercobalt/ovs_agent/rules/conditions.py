@@ -21,12 +21,12 @@ from hypercobalt.api.ovsnode_reasons import (
     FlowsReason,
     IssueCode,
     OVSDBReason,
+    OVSReadyReason,
     PortsReason,
-    ReadyReason,
     UnknownReason,
     VswitchdReason,
 )
-from hypercobalt.ovs_agent.facts import Facts, is_unsupported
+from hypercobalt.ovs_agent.facts import SwitchFacts, is_unsupported
 from hypercobalt.ovs_agent.rules.controller import CODES as CONTROLLER_CODES
 from hypercobalt.ovs_agent.rules.controller import uses_ovn
 from hypercobalt.ovs_agent.rules.findings import plain
@@ -121,7 +121,7 @@ class Stated:
 
 
 def conditions(
-    facts: Facts,
+    facts: SwitchFacts,
     issues: Iterable[Tracked],
     unmeasured: Collection[IssueCode],
     *,
@@ -179,7 +179,7 @@ def _unconfirmed(
     return found
 
 
-def _ovsdb(facts: Facts) -> Stated:
+def _ovsdb(facts: SwitchFacts) -> Stated:
     reading = facts.database
     if reading.is_down:
         fault = reading.fault or ProducerFault.MONITOR_FAILED
@@ -190,7 +190,7 @@ def _ovsdb(facts: Facts) -> Stated:
     return Stated(ConditionStatus.TRUE, OVSDBReason.CONNECTED)
 
 
-def _vswitchd(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
+def _vswitchd(facts: SwitchFacts, issues: tuple[Tracked, ...]) -> Stated:
     reading = facts.vswitchd
     if reading.is_down:
         fault = reading.fault or ProducerFault.TIMEOUT
@@ -203,7 +203,7 @@ def _vswitchd(facts: Facts, issues: tuple[Tracked, ...]) -> Stated:
 
 
 def _controller(
-    facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]
+    facts: SwitchFacts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]
 ) -> Stated:
     if facts.rows is None and not facts.ovn_controller.is_down:
         reason = (
@@ -239,7 +239,7 @@ def _controller(
     return Stated(ConditionStatus.TRUE, ControllerReason.CONNECTED)
 
 
-def _ports(facts: Facts, unmeasured: Collection[IssueCode]) -> Stated:
+def _ports(facts: SwitchFacts, unmeasured: Collection[IssueCode]) -> Stated:
     """True by the rows; the message names what no witness shows, such as libvirt's instances."""
     found = _known(facts, PortsReason.NO_ISSUES, (IssueCode.PORT_ERROR,), unmeasured)
     rows = facts.rows
@@ -251,7 +251,9 @@ def _ports(facts: Facts, unmeasured: Collection[IssueCode]) -> Stated:
     return replace(found, message=f"Not measured: {', '.join(missing)}")
 
 
-def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]) -> Stated:
+def _flows(
+    facts: SwitchFacts, issues: tuple[Tracked, ...], unmeasured: Collection[IssueCode]
+) -> Stated:
     database = facts.effective
     bridge = integration_bridge(facts, database) if database else None
     failing = _failing(issues, _FLOWS) if database else None
@@ -269,7 +271,10 @@ def _flows(facts: Facts, issues: tuple[Tracked, ...], unmeasured: Collection[Iss
 
 
 def _known(
-    facts: Facts, reason: str, needed: Collection[IssueCode], unmeasured: Collection[IssueCode]
+    facts: SwitchFacts,
+    reason: str,
+    needed: Collection[IssueCode],
+    unmeasured: Collection[IssueCode],
 ) -> Stated:
     """True by this reason, or Unknown when one of the needed codes could not be measured."""
     away = _away(facts)
@@ -285,7 +290,7 @@ def _known(
     return Stated(ConditionStatus.TRUE, reason)
 
 
-def _unreadable(facts: Facts) -> list[str]:
+def _unreadable(facts: SwitchFacts) -> list[str]:
     """Why sources beside the two daemons do not answer, such as a socket that is hidden."""
     sources = [
         ("bridges", facts.running.is_down, facts.running.message),
@@ -299,7 +304,7 @@ def _unreadable(facts: Facts) -> list[str]:
     return [f"Cannot read {what}: {why}" for what, is_down, why in sources if is_down]
 
 
-def _away(facts: Facts) -> Stated | None:
+def _away(facts: SwitchFacts) -> Stated | None:
     """Why what both daemons have to prove is Unknown; None when both answer."""
     if facts.vswitchd.is_down:
         message = "ovs-vswitchd does not answer; its state in ovsdb-server may be out of date"
@@ -340,7 +345,7 @@ def _failing(
 
 
 def _ready(stated: dict[Type, Stated]) -> Stated:
-    """True when all are; flows that no witness can measure do not count."""
+    """Return Ready: the first False condition decides, then an Unknown one but that of flows."""
     for type_ in ORDER:
         if stated[type_].status is ConditionStatus.FALSE:
             why = stated[type_]
@@ -352,5 +357,5 @@ def _ready(stated: dict[Type, Stated]) -> Stated:
                 for part in (f"{type_} is Unknown", stated[type_].reason, stated[type_].message)
                 if part
             )
-            return Stated(ConditionStatus.UNKNOWN, ReadyReason.STALE, message)
-    return Stated(ConditionStatus.TRUE, ReadyReason.ALL_PASSED)
+            return Stated(ConditionStatus.UNKNOWN, OVSReadyReason.STALE, message)
+    return Stated(ConditionStatus.TRUE, OVSReadyReason.ALL_PASSED)

@@ -27,7 +27,7 @@ from hypercobalt.api.ovsnode import (
     Tunnels,
 )
 from hypercobalt.api.ovsnode_reasons import ControllerReason, IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of, is_unsupported
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of, is_unsupported
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
@@ -66,7 +66,7 @@ class Leg(StrEnum):
     END_TO_END = "end_to_end"
 
 
-def legs(facts: Facts) -> dict[Leg, bool]:
+def legs(facts: SwitchFacts) -> dict[Leg, bool]:
     """Each leg that could be measured."""
     found: dict[Leg, bool] = {}
     if not uses_ovn(facts):
@@ -87,8 +87,8 @@ def legs(facts: Facts) -> dict[Leg, bool]:
     return found
 
 
-def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
-    """Give ovn-controller's state, and what is wrong with it and its tunnels.
+def assess_controller(facts: SwitchFacts) -> Assessed[OVNController | None]:
+    """Return ovn-controller's state, and what is wrong with it and its tunnels.
 
     Whether it is connected follows from its condition, see `connected`.
     """
@@ -114,7 +114,7 @@ def assess_controller(facts: Facts) -> Assessed[OVNController | None]:
     return Assessed(value, (*findings, *broken), unmeasured)
 
 
-def uses_ovn(facts: Facts) -> bool:
+def uses_ovn(facts: SwitchFacts) -> bool:
     """Whether anything on the host is OVN's; a host without is complete without ovn-controller.
 
     What OVN has once made stays in the database when its settings and ovn-controller are gone, so
@@ -142,13 +142,13 @@ def connected(
     return replace(value, connected=shown.get(status))
 
 
-def _without_rows(facts: Facts) -> OVNController | None:
-    """What is known without OVN's settings: that ovn-controller is away."""
+def _without_rows(facts: SwitchFacts) -> OVNController | None:
+    """State without OVN's settings: only that ovn-controller is down; None while it runs."""
     return OVNController() if facts.ovn_controller.is_down else None
 
 
 def _verdicts(
-    facts: Facts, settings: OvnSettings
+    facts: SwitchFacts, settings: OvnSettings
 ) -> tuple[tuple[Finding, ...], frozenset[IssueCode]]:
     """The legs that fail, and the codes of those that cannot be measured."""
     daemon = facts.ovn_controller
@@ -178,7 +178,7 @@ def _verdicts(
 
 
 def _sessions(
-    facts: Facts, settings: OvnSettings
+    facts: SwitchFacts, settings: OvnSettings
 ) -> tuple[tuple[Finding, ...], frozenset[IssueCode]]:
     """Whether ovn-controller runs on, and whether the southbound database answers."""
     findings: list[Finding] = []
@@ -222,7 +222,7 @@ def _sessions(
 
 
 def _switch_leg(
-    facts: Facts, settings: OvnSettings
+    facts: SwitchFacts, settings: OvnSettings
 ) -> tuple[tuple[Finding, ...], frozenset[IssueCode]]:
     peers, database = facts.openflow_peers.proven, facts.effective
     if peers is None or database is None or bridge_named(database, settings.bridge) is None:
@@ -235,7 +235,9 @@ def _switch_leg(
     return (_critical(IssueCode.OPENFLOW_DISCONNECTED, message, PEER_GRACE),), frozenset()
 
 
-def _tunnels(facts: Facts, settings: OvnSettings) -> tuple[Tunnels | None, tuple[Finding, ...]]:
+def _tunnels(
+    facts: SwitchFacts, settings: OvnSettings
+) -> tuple[Tunnels | None, tuple[Finding, ...]]:
     """The tunnels of the integration bridge, and one finding for all that are broken."""
     database = facts.effective
     bridge = bridge_named(database, settings.bridge) if database else None

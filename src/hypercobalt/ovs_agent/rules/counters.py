@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.uplinks import carries, uplinks
 
 
-def flow_stats(facts: Facts) -> FlowStats | None:
+def flow_stats(facts: SwitchFacts) -> FlowStats | None:
     """Flows over all bridges; None when a bridge has not been counted."""
     running = facts.of_vswitchd(facts.running)
     if running is None:
@@ -36,7 +36,7 @@ def flow_stats(facts: Facts) -> FlowStats | None:
     )
 
 
-def traffic(facts: Facts) -> Metrics | None:
+def traffic(facts: SwitchFacts) -> Metrics | None:
     """Traffic of the uplinks, drops and errors of all interfaces; None without both daemons.
 
     Packets of all interfaces together would count each packet twice. None also while an uplink that

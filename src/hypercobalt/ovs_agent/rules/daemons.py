@@ -15,7 +15,7 @@ from typing import Final
 from hypercobalt.adapters.ovs.rows import Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
 LAG_GRACE: Final = timedelta(seconds=30)
@@ -28,7 +28,7 @@ MANAGER_GRACE: Final = timedelta(seconds=60)
 _ACTIVE: Final = ("ssl:", "tcp:")
 
 
-def assess_daemons(facts: Facts) -> Assessed[None]:
+def assess_daemons(facts: SwitchFacts) -> Assessed[None]:
     """Find daemons that do not answer, that lag, are of another version, or lost their manager."""
     findings: list[Finding] = []
     unmeasured: set[IssueCode] = set()
@@ -68,7 +68,7 @@ def assess_daemons(facts: Facts) -> Assessed[None]:
     return Assessed(None, tuple(findings), frozenset(unmeasured))
 
 
-def _effect(facts: Facts) -> str:
+def _effect(facts: SwitchFacts) -> str:
     """What ovs-vswitchd does not do while ovsdb-server does not run."""
     if not facts.is_idle or facts.vswitchd.proven is None:
         return ""

@@ -15,7 +15,7 @@ from typing import Final
 from hypercobalt.api.ovsnode_reasons import IssueCode
 
 
-class Source(StrEnum):
+class EvidenceSource(StrEnum):
     """Names of the probes that findings with a grace rest on."""
 
     BRIDGES = "bridges"
@@ -29,23 +29,23 @@ class Source(StrEnum):
     SOUTHBOUND = "southbound"
 
 
-_BONDS: Final = (Source.BONDS, Source.KERNEL_BONDS)
+_BONDS: Final = (EvidenceSource.BONDS, EvidenceSource.KERNEL_BONDS)
 
-EVIDENCE: Final[Mapping[IssueCode, tuple[Source, ...]]] = {
-    IssueCode.BRIDGE_DOWN: (Source.BRIDGES,),
-    IssueCode.NO_FLOWS: (Source.FLOWS,),
-    IssueCode.STALE_FLOW_IN_PORT: (Source.TRAFFIC,),
-    IssueCode.FLOWS_LAGGING: (Source.SOUTHBOUND,),
-    IssueCode.CHASSIS_MISMATCH: (Source.SOUTHBOUND,),
-    IssueCode.OPENFLOW_DISCONNECTED: (Source.PEERS,),
+EVIDENCE: Final[Mapping[IssueCode, tuple[EvidenceSource, ...]]] = {
+    IssueCode.BRIDGE_DOWN: (EvidenceSource.BRIDGES,),
+    IssueCode.NO_FLOWS: (EvidenceSource.FLOWS,),
+    IssueCode.STALE_FLOW_IN_PORT: (EvidenceSource.TRAFFIC,),
+    IssueCode.FLOWS_LAGGING: (EvidenceSource.SOUTHBOUND,),
+    IssueCode.CHASSIS_MISMATCH: (EvidenceSource.SOUTHBOUND,),
+    IssueCode.OPENFLOW_DISCONNECTED: (EvidenceSource.PEERS,),
     IssueCode.LACP_NOT_NEGOTIATED: _BONDS,
     IssueCode.MEMBER_DOWN: _BONDS,
     IssueCode.BOND_DOWN: _BONDS,
-    IssueCode.ORPHAN_PORT_NO_DEVICE: (Source.LINKS,),
-    IssueCode.INSTANCE_DEVICE_LOST: (Source.LINKS,),
-    IssueCode.ORPHAN_PORT_NO_BINDING: (Source.BINDINGS,),
-    IssueCode.PORT_NOT_INSTALLED: (Source.BINDINGS,),
-    IssueCode.PORT_SILENTLY_DEAD: (Source.TRAFFIC,),
+    IssueCode.ORPHAN_PORT_NO_DEVICE: (EvidenceSource.LINKS,),
+    IssueCode.INSTANCE_DEVICE_LOST: (EvidenceSource.LINKS,),
+    IssueCode.ORPHAN_PORT_NO_BINDING: (EvidenceSource.BINDINGS,),
+    IssueCode.PORT_NOT_INSTALLED: (EvidenceSource.BINDINGS,),
+    IssueCode.PORT_SILENTLY_DEAD: (EvidenceSource.TRAFFIC,),
 }
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.flow_scan import MOST, RESERVED, ForeignFlow
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
@@ -48,7 +48,7 @@ _OF_SCANS: Final = (
 _LONGEST_NUMBER: Final = 19  # digits of 64 bits
 
 
-def assess_flows(facts: Facts) -> Assessed[None]:
+def assess_flows(facts: SwitchFacts) -> Assessed[None]:
     """Find flows that are late, frozen, stale or missing."""
     database = facts.effective
     if database is None:
@@ -70,13 +70,13 @@ def assess_flows(facts: Facts) -> Assessed[None]:
     )
 
 
-def integration_bridge(facts: Facts, database: Database) -> BridgeRow | None:
+def integration_bridge(facts: SwitchFacts, database: Database) -> BridgeRow | None:
     """The bridge that ovn-controller writes to; None without it, and without OVN."""
     settings = facts.ovn
     return bridge_named(database, settings.bridge) if settings.is_configured else None
 
 
-def too_large(facts: Facts, bridge: BridgeRow) -> tuple[int, ...]:
+def too_large(facts: SwitchFacts, bridge: BridgeRow) -> tuple[int, ...]:
     """Tables of a bridge whose flows are too many to be looked through, by number."""
     reading = facts.flows.get(bridge.name)
     counts = facts.of_vswitchd(reading) if reading else None
@@ -95,7 +95,7 @@ def _unknown(code: IssueCode) -> Assessed[None]:
     return Assessed(None, unmeasured=frozenset({code}))
 
 
-def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
+def _frozen(facts: SwitchFacts, bridge: BridgeRow) -> Assessed[None]:
     """Flows that no process updates, because ovn-controller is away, hangs or is paused."""
     code = IssueCode.FLOWS_FROZEN
     counts = facts.of_vswitchd(facts.flows[bridge.name]) if bridge.name in facts.flows else None
@@ -116,7 +116,7 @@ def _frozen(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
     return Assessed(None) if daemon.value is not None else _unknown(code)
 
 
-def _lagging(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
+def _lagging(facts: SwitchFacts, bridge: BridgeRow) -> Assessed[None]:
     """A generation of the configuration that the database has, and the switch has not."""
     code, answer = IssueCode.FLOWS_LAGGING, facts.southbound.proven
     here = generation_of(bridge)
@@ -133,7 +133,7 @@ def _lagging(facts: Facts, bridge: BridgeRow) -> Assessed[None]:
     return Assessed(None, (_finding(code, bridge.name, message, LAG_GRACE),))
 
 
-def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+def _stale(facts: SwitchFacts, database: Database, bridge: BridgeRow) -> Assessed[None]:
     """Flows of table 0 that match ports which the bridge does not have."""
     code, flows = IssueCode.STALE_FLOW_IN_PORT, facts.of_vswitchd(facts.classifier)
     if flows is None:
@@ -151,7 +151,7 @@ def _stale(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None
     return Assessed(None, (_finding(code, bridge.name, message, STALE_GRACE),))
 
 
-def _of_scans(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+def _of_scans(facts: SwitchFacts, database: Database, bridge: BridgeRow) -> Assessed[None]:
     """Flows to ports that the bridge does not have, and flows that are not OVN's."""
     if facts.vswitchd.proven is None or not facts.scans:
         return Assessed(None, (), frozenset(_OF_SCANS))
@@ -174,7 +174,7 @@ def _of_scans(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[N
     return Assessed(None, tuple(findings))
 
 
-def _foreign(facts: Facts, database: Database, bridge: BridgeRow) -> Iterator[Finding]:
+def _foreign(facts: SwitchFacts, database: Database, bridge: BridgeRow) -> Iterator[Finding]:
     """Flows whose shape is not OVN's; one that drops, above OVN's own, cuts instances off."""
     found = sorted(
         {flow for scan in facts.scans.values() for flow in scan.lasting_foreign},
@@ -194,7 +194,7 @@ def _foreign(facts: Facts, database: Database, bridge: BridgeRow) -> Iterator[Fi
     yield Finding(IssueCode.FOREIGN_FLOW, bridge.name, severity, message)
 
 
-def _traced(facts: Facts, database: Database, bridge: BridgeRow) -> str:
+def _traced(facts: SwitchFacts, database: Database, bridge: BridgeRow) -> str:
     """What becomes of a broadcast from the port that is suspected first; "" if none was traced."""
     names = {one.uuid: one.name for one in interfaces_of(database, bridge)}
     for uuid, trace in facts.traces.items():
@@ -214,7 +214,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
 
 
-def _none(facts: Facts, database: Database, bridge: BridgeRow) -> Assessed[None]:
+def _none(facts: SwitchFacts, database: Database, bridge: BridgeRow) -> Assessed[None]:
     """No flow at all on the integration bridge, though instances are connected to it."""
     code = IssueCode.NO_FLOWS
     bound = [

@@ -17,14 +17,14 @@ from hypercobalt.adapters.ovs.mirror_tags import expiry_of
 from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.findings import Assessed, Finding
 
 GRACE: Final = timedelta(seconds=60)
 """How long a mirror may be without its ports, or beyond its time."""
 
 
-def assess_mirrors(facts: Facts, now: datetime) -> Assessed[None]:
+def assess_mirrors(facts: SwitchFacts, now: datetime) -> Assessed[None]:
     """Find mirrors that are left over.
 
     Args:

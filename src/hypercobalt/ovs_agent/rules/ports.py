@@ -21,7 +21,7 @@ from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import IssueSeverity
 from hypercobalt.api.ovsnode_reasons import IssueCode
-from hypercobalt.ovs_agent.facts import Facts, bridge_named, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, bridge_named, interfaces_of
 from hypercobalt.ovs_agent.ovn_settings import OvnSettings
 from hypercobalt.ovs_agent.rules.findings import LONGEST_OBJECT, Assessed, Finding, plain
 from hypercobalt.ovs_agent.rules.issues import Ledger
@@ -54,7 +54,7 @@ _NO_DEVICE: Final = "No such device"
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
-def assess_ports(facts: Facts) -> Assessed[None]:
+def assess_ports(facts: SwitchFacts) -> Assessed[None]:
     """Find what is wrong with each port of the host's bridges."""
     database = facts.effective
     if database is None:
@@ -73,7 +73,7 @@ def assess_ports(facts: Facts) -> Assessed[None]:
 class _Check:
     """The witnesses, gathered once for all ports."""
 
-    def __init__(self, facts: Facts, database: Database, settings: OvnSettings) -> None:
+    def __init__(self, facts: SwitchFacts, database: Database, settings: OvnSettings) -> None:
         self._links = facts.links.proven
         self._instances, self._hosted = facts.instances, facts.hosted
         self._dead, self._traces = silently_dead(facts.samples), facts.traces
@@ -170,7 +170,7 @@ class _Check:
         return self._instances is not None and self._instances.get(row.instance.lower()) is False
 
 
-def of_ports_there(ledger: Ledger, facts: Facts) -> Ledger:
+def of_ports_there(ledger: Ledger, facts: SwitchFacts) -> Ledger:
     """The ledger without ports that are removed: no witness of theirs is needed any more."""
     database = facts.effective
     if database is None:
@@ -210,7 +210,7 @@ def _duplicates(rows: list[InterfaceRow]) -> Iterator[Finding]:
             yield Finding(Code.DUPLICATE_IFACE_ID, iface_id, IssueSeverity.CRITICAL, message, GRACE)
 
 
-def _missing(facts: Facts, rows: list[InterfaceRow]) -> Iterator[Finding]:
+def _missing(facts: SwitchFacts, rows: list[InterfaceRow]) -> Iterator[Finding]:
     """Ports of instances that run, which the switch does not have.
 
     By a device's name alone, its switch is known on a host of OVN only.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypercobalt.adapters.ovs.rows import BridgeRow, InterfaceRow
-from hypercobalt.ovs_agent.facts import Facts, interfaces_of
+from hypercobalt.ovs_agent.facts import SwitchFacts, interfaces_of
 from hypercobalt.ovs_agent.rules.flows import integration_bridge
 from hypercobalt.ovs_agent.rules.silence import silently_dead
 
@@ -40,7 +40,7 @@ class Suspect:
     mac: str
 
 
-def suspects(facts: Facts) -> tuple[Suspect, ...]:
+def suspects(facts: SwitchFacts) -> tuple[Suspect, ...]:
     """The ports to trace now, at most MOST; none without a suspicion."""
     has_foreign = any(scan.foreign for scan in facts.scans.values())
     dead = silently_dead(facts.samples)
@@ -56,7 +56,7 @@ def suspects(facts: Facts) -> tuple[Suspect, ...]:
     return tuple(_suspect(row, bridge) for row in list(chosen.values())[:MOST])
 
 
-def _of_foreign(facts: Facts, rows: list[InterfaceRow]) -> Iterator[InterfaceRow]:
+def _of_foreign(facts: SwitchFacts, rows: list[InterfaceRow]) -> Iterator[InterfaceRow]:
     """The port of each foreign flow; for one of any port, the first port of an instance."""
     flows = {flow for scan in facts.scans.values() for flow in scan.foreign}
     bound = [row for row in rows if row.external_ids.get("iface-id")]

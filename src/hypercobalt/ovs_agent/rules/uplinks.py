@@ -15,7 +15,7 @@ from typing import Final
 from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow
 from hypercobalt.api.ovsnode import LinkStatus, PhysicalInterface
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 
 _TYPES: Final = frozenset({"", "system", "dpdk"})
 _TAPS: Final = ("tap", "vnet", "qvo", "tun")
@@ -46,7 +46,7 @@ def uplinks(database: Database, links: Mapping[str, Link] | None) -> tuple[Inter
     return tuple(sorted((row for row in rows if is_uplink(row, links)), key=lambda one: one.name))
 
 
-def physical_interfaces(facts: Facts) -> tuple[PhysicalInterface, ...]:
+def physical_interfaces(facts: SwitchFacts) -> tuple[PhysicalInterface, ...]:
     """Uplinks for the status, by name.
 
     Names stay when ovsdb-server is away; what they are is shown with proof only.

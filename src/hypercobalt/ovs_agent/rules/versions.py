@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Versions:
     dpdk: str | None = None
 
 
-def versions_of(facts: Facts) -> Versions:
+def versions_of(facts: SwitchFacts) -> Versions:
     """Versions of what answers."""
     vswitchd, server = facts.vswitchd.proven, facts.ovsdb_server.proven
     database = facts.effective

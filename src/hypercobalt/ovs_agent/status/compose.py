@@ -24,7 +24,7 @@ _SHARE: Final = 0.1
 
 
 def compose(parts: Parts, stored: OVSNode, kept: OVSNodeStatus) -> OVSNodeStatus:
-    """Give the agent's status.
+    """Return the agent's status.
 
     Args:
         parts: the board.

@@ -17,7 +17,7 @@ from hypercobalt.adapters.ovs.model import Flow
 from hypercobalt.adapters.ovs.rows import Database, PortRow
 from hypercobalt.adapters.ovs.text.trace import parse_trace
 from hypercobalt.adapters.ovs.traced import Trace
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 
 RECORDED = Path(__file__).parents[2] / "adapters" / "ovs" / "recorded" / "3.1.0"
 NET, ROUTER = "net", "r1"
@@ -64,7 +64,7 @@ def rows() -> Database:
     return database({"br-int": [*taps, (port, (tunnel,)), patch], "br-ex": [interface("eth0", 1)]})
 
 
-def facts(found: Database | None = None) -> Facts:
+def facts(found: Database | None = None) -> SwitchFacts:
     return healthy(found or rows())
 
 

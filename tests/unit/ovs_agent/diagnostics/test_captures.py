@@ -15,7 +15,7 @@ from tests.unit.ovs_agent.switches import mirrored, without
 
 from hypercobalt.adapters.capture import tcpdump
 from hypercobalt.adapters.capture.filters import FilterError
-from hypercobalt.adapters.capture.order import Order
+from hypercobalt.adapters.capture.order import CaptureOrder
 from hypercobalt.adapters.capture.pcap import CaptureError
 from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.mirror_tags import EXPIRES, OWNER
@@ -25,7 +25,7 @@ from hypercobalt.adapters.ovs.rows import MirrorRow
 from hypercobalt.agent.diagnostics.use import BusyError, RefusedUseError, Use, UseRequest
 from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.ovs_agent.diagnostics.captures import Captures, keep_swept
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.runtime import FakeClock, SystemClock
 from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.routes import Requester, Stream
@@ -35,9 +35,9 @@ class Tcpdump:
     """Stands in for the program: listens, or fails with an error."""
 
     def __init__(self, error: HypercobaltError | None = None) -> None:
-        self.error, self.orders, self.ended = error, list[Order](), 0
+        self.error, self.orders, self.ended = error, list[CaptureOrder](), 0
 
-    async def capture(self, order: Order) -> AsyncGenerator[bytes]:
+    async def capture(self, order: CaptureOrder) -> AsyncGenerator[bytes]:
         self.orders.append(order)
         try:
             if self.error is not None:
@@ -55,7 +55,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Tcpdump:
     return made
 
 
-def offered(known: Facts | None = None) -> dict[str, Use]:
+def offered(known: SwitchFacts | None = None) -> dict[str, Use]:
     fake = switch()
     fake.devices = {"tap1": Link("tap1", 7, admin_up=True, is_tap=True)}
     captures = Captures(
@@ -120,7 +120,7 @@ async def test_a_port_that_is_not_there_is_refused_and_holds_nothing(program: Tc
 
 async def test_without_ovsdb_no_port_is_known(program: Tcpdump) -> None:
     with pytest.raises(TransientError, match="ovsdb-server does not answer"):
-        await begun(offered(Facts())["capture"])
+        await begun(offered(SwitchFacts())["capture"])
     assert program.orders == []
 
 

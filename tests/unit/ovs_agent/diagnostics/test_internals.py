@@ -24,7 +24,7 @@ from hypercobalt.ovs_agent.diagnostics.report import (
     EnginePart,
     LearnedMac,
 )
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 
 LOCAL = 65534
 EVICTED = {"Total number of evicted MAC entries": 3}
@@ -81,7 +81,7 @@ async def test_only_bridges_of_this_host_are_read(parameters: dict[str, str]) ->
 
 async def test_a_bridge_without_its_daemons_is_an_error_and_not_an_empty_bridge() -> None:
     with pytest.raises(SwitchError, match="not read yet"):
-        await internals.bridge(switch(), Facts(), {"bridge": "br-ex"})
+        await internals.bridge(switch(), SwitchFacts(), {"bridge": "br-ex"})
     fake = switch()
     fake.fail(DaemonName.VSWITCHD)
     found = await internals.bridge(fake, facts(), {"bridge": "br-ex"})

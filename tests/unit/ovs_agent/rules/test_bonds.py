@@ -19,7 +19,7 @@ from hypercobalt.adapters.ovs.model import BondState, LacpStatus
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.api.ovsnode import Bond
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.rules.bonds import CODES, assess_bonds
 from hypercobalt.ovs_agent.rules.findings import Assessed
 
@@ -28,7 +28,7 @@ ONE = {"eth0": True, "eth1": False}
 NONE = {"eth0": False, "eth1": False}
 
 
-def two(one: InterfaceRow, other: InterfaceRow, *states: BondState, **port: object) -> Facts:
+def two(one: InterfaceRow, other: InterfaceRow, *states: BondState, **port: object) -> SwitchFacts:
     rows = database({"br-int": [], "br-ex": [bond("bond0", one, other, **port)]})
     return healthy(rows, bonds=Reading(states))
 
@@ -184,7 +184,7 @@ def test_port_with_one_interface_is_no_bond() -> None:
     assert assess_bonds(healthy()).value == ()
 
 
-def kernel(partner: str | None, *members: tuple[bool, int | None]) -> Facts:
+def kernel(partner: str | None, *members: tuple[bool, int | None]) -> SwitchFacts:
     rows = database({"br-ex": [interface("bond0")], "br-int": []})
     made = tuple(
         KernelBondMember(f"eth{number}", up, aggregator)
@@ -233,7 +233,7 @@ PARTNER, SILENT = "aa:bb:cc:00:00:01", "00:00:00:00:00:00"
     ],
 )
 def test_bond_of_the_kernel_is_judged_like_one_of_the_switch(
-    facts: Facts, expected: tuple[str, int, int], findings: list[tuple[str, str]]
+    facts: SwitchFacts, expected: tuple[str, int, int], findings: list[tuple[str, str]]
 ) -> None:
     assessed = assess_bonds(facts)
     assert summary(assessed) == expected

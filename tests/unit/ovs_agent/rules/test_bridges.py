@@ -21,7 +21,7 @@ from tests.unit.ovs_agent.switches import (
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import Database, InterfaceRow, PortRow
 from hypercobalt.api.ovsnode import Bridge
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.rules.bridges import CODES, assess_bridges
 
 
@@ -34,7 +34,7 @@ def with_bridge(rows: Database, name: str, **fields: object) -> Database:
     return replace(rows, bridges={**rows.bridges, row.uuid: row})
 
 
-def status_of(facts: Facts, name: str) -> str | None:
+def status_of(facts: SwitchFacts, name: str) -> str | None:
     return next(one.status for one in assess_bridges(facts).value if one.name == name)
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.adapters.capture.order import Order
+from hypercobalt.adapters.capture.order import CaptureOrder
 from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.rows import BridgeRow, Database, InterfaceRow, PortRow, SwitchRow
 from hypercobalt.ovs_agent.rules.captures import (
     CaptureRefusedError,
-    Source,
+    PacketSource,
     order_of,
     source_of,
 )
@@ -53,7 +53,7 @@ LINKS = {
 }
 
 
-def source(port: str, *, uplinks: bool = False, mirrors: bool = False) -> Source:
+def source(port: str, *, uplinks: bool = False, mirrors: bool = False) -> PacketSource:
     return source_of(DATABASE, LINKS, port, uplinks=uplinks, mirrors=mirrors)
 
 
@@ -62,24 +62,24 @@ def source(port: str, *, uplinks: bool = False, mirrors: bool = False) -> Source
     [("tap1", "tap1"), (IFACE, "tap1"), ("vnet0", "vnet0"), ("tap3", "tap3")],
 )
 def test_a_port_of_an_instance_is_captured_on_its_device(port: str, found: str) -> None:
-    assert source(port) == Source(found)
-    assert source(port, uplinks=True, mirrors=True) == Source(found)
+    assert source(port) == PacketSource(found)
+    assert source(port, uplinks=True, mirrors=True) == PacketSource(found)
 
 
 @pytest.mark.parametrize("port", ["eth0", "br-int"])
 def test_capture_of_a_port_of_no_instance_needs_the_other_right(port: str) -> None:
     with pytest.raises(CaptureRefusedError, match="ovsnodes/capture-uplink"):
         source(port)
-    assert source(port, uplinks=True) == Source(port)
+    assert source(port, uplinks=True) == PacketSource(port)
 
 
 def test_a_port_without_a_device_is_mirrored_only_if_that_is_switched_on() -> None:
     with pytest.raises(CaptureRefusedError, match="--capture-by-mirror"):
         source("vhu1")
-    assert source("vhu1", mirrors=True) == Source("vhu1", ("b-int", "p-vhost"))
+    assert source("vhu1", mirrors=True) == PacketSource("vhu1", ("b-int", "p-vhost"))
     with pytest.raises(CaptureRefusedError, match="capture-uplink"):
         source("dpdk0", mirrors=True)
-    assert source("dpdk0", uplinks=True, mirrors=True) == Source("dpdk0", ("b-int", "p-dpdk"))
+    assert source("dpdk0", uplinks=True, mirrors=True) == PacketSource("dpdk0", ("b-int", "p-dpdk"))
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_only_ports_of_this_host_are_captured(port: str) -> None:
 @pytest.mark.parametrize(
     ("parameters", "order"),
     [
-        ({}, Order("")),
+        ({}, CaptureOrder("")),
         (
             {"filter": " icmp ", "seconds": "5", "packets": "10", "snaplen": "65535"},
-            Order("", "icmp", timedelta(seconds=5), 10, 65535),
+            CaptureOrder("", "icmp", timedelta(seconds=5), 10, 65535),
         ),
-        ({"seconds": "60", "packets": "10000", "snaplen": "14"}, Order("", snaplen=14)),
+        ({"seconds": "60", "packets": "10000", "snaplen": "14"}, CaptureOrder("", snaplen=14)),
     ],
 )
-def test_limits_are_read(parameters: dict[str, str], order: Order) -> None:
+def test_limits_are_read(parameters: dict[str, str], order: CaptureOrder) -> None:
     assert order_of(parameters) == order
 
 

@@ -42,7 +42,7 @@ from hypercobalt.adapters.ovs.rows import ManagerRow, MirrorRow
 from hypercobalt.api import ovsnode_reasons as reasons
 from hypercobalt.api.ovsnode import OVSNodeConditionType
 from hypercobalt.ovs_agent.assess import Judgement, judge
-from hypercobalt.ovs_agent.facts import Facts, Reading, Sample
+from hypercobalt.ovs_agent.facts import Reading, Sample, SwitchFacts
 from hypercobalt.ovs_agent.flow_scan import ForeignFlow, TableScan
 from hypercobalt.ovs_agent.rules.ports import GRACE
 
@@ -58,7 +58,7 @@ ALL = (
 )
 
 
-def stated(facts: Facts, seconds: float = 2 * GRACE.total_seconds()) -> dict[str, str]:
+def stated(facts: SwitchFacts, seconds: float = 2 * GRACE.total_seconds()) -> dict[str, str]:
     """Each condition as STATUS/REASON, when the facts have been these for a while."""
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(seconds), monotonic=seconds)
@@ -78,7 +78,7 @@ def test_healthy_switch_has_every_condition_true() -> None:
     }
 
 
-def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int = 2) -> Facts:
+def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int = 2) -> SwitchFacts:
     current = lacp is LacpStatus.NEGOTIATED
     rows_of = (
         interface("a", 1, lacp_current=current),
@@ -90,11 +90,11 @@ def bonded(*states: bool, lacp: LacpStatus = LacpStatus.NEGOTIATED, ofport: int 
     return healthy(rows, bonds=Reading((shown("bond0", enabled, lacp=lacp),) if states else ()))
 
 
-def rows_with(**switch: int) -> Facts:
+def rows_with(**switch: int) -> SwitchFacts:
     return healthy(database({"br-int": [tap()]}, OVN, **switch))
 
 
-def southbound(connected: bool) -> Facts:
+def southbound(connected: bool) -> SwitchFacts:
     return healthy(controller=Reading(ControllerState(connected=connected, paused=False)))
 
 
@@ -138,7 +138,7 @@ CASES = [
         "OVSDBConnected",
         "False/MonitorFailed",
     ),
-    (Facts(), "OVSDBConnected", "Unknown/Starting"),
+    (SwitchFacts(), "OVSDBConnected", "Unknown/Starting"),
     (
         without(healthy(), "vswitchd", ProducerFault.SOCKET_MISSING),
         "VswitchdResponding",
@@ -156,7 +156,7 @@ CASES = [
         "False/NotPermitted",
     ),
     (rows_with(cur_cfg=4, next_cfg=5), "VswitchdResponding", "False/ConfigLag"),
-    (Facts(), "VswitchdResponding", "Unknown/Starting"),
+    (SwitchFacts(), "VswitchdResponding", "Unknown/Starting"),
     (
         healthy(database({"br-int": []}, {})),
         "OVNControllerConnected",
@@ -192,7 +192,7 @@ CASES = [
         "OVNControllerConnected",
         "False/ChassisMismatch",
     ),
-    (Facts(), "OVNControllerConnected", "Unknown/Starting"),
+    (SwitchFacts(), "OVNControllerConnected", "Unknown/Starting"),
     (
         healthy(database({"br-int": []}, {**OVN, "ovn-bridge-mappings": "a:br-x"})),
         "AllBridgesHealthy",
@@ -214,7 +214,7 @@ CASES = [
         "AllBridgesHealthy",
         "False/NoFlows",
     ),
-    (Facts(), "AllBridgesHealthy", "Unknown/Starting"),
+    (SwitchFacts(), "AllBridgesHealthy", "Unknown/Starting"),
     (bonded(True, True), "AllBondsHealthy", "True/AllMembersActive"),
     (bonded(True, False), "AllBondsHealthy", "False/MemberDown"),
     (
@@ -293,7 +293,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("facts", "type_", "expected"), CASES)
-def test_condition_has_its_reason(facts: Facts, type_: str, expected: str) -> None:
+def test_condition_has_its_reason(facts: SwitchFacts, type_: str, expected: str) -> None:
     assert stated(facts)[type_] == expected
 
 
@@ -333,7 +333,7 @@ def test_findings_have_to_last_as_long_as_the_page_has_it() -> None:
     assert {code: found or {0} for code, found in seconds.items()} == made
 
 
-OF_THE_OPERATOR = {reasons.ReadyReason.AGENT_SILENT.value}
+OF_THE_OPERATOR = {reasons.OVSReadyReason.AGENT_SILENT.value}
 
 
 def test_every_reason_has_a_case() -> None:
@@ -381,7 +381,7 @@ def no_flows(*names: str) -> dict[str, Reading[FlowCounts]]:
     ],
 )
 def test_each_bridge_shows_its_own_fault_whichever_the_condition_names(
-    facts: Facts, reason: str, shown: dict[str, str]
+    facts: SwitchFacts, reason: str, shown: dict[str, str]
 ) -> None:
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(60), monotonic=60.0)
@@ -399,7 +399,7 @@ def test_each_bridge_shows_its_own_fault_whichever_the_condition_names(
         pytest.param(healthy(flows={}), id="flows of bound ports are not counted"),
     ],
 )
-def test_bridges_are_not_healthy_before_each_check_was_made(facts: Facts) -> None:
+def test_bridges_are_not_healthy_before_each_check_was_made(facts: SwitchFacts) -> None:
     assert stated(facts)["AllBridgesHealthy"] == "Unknown/Starting"
 
 
@@ -411,7 +411,7 @@ def test_bridges_are_not_healthy_before_each_check_was_made(facts: Facts) -> Non
     "facts", [healthy(), bonded(True, False), healthy(instances={})], ids=["well", "bond", "port"]
 )
 def test_condition_that_depends_on_a_dead_daemon_is_unknown_and_not_kept(
-    facts: Facts, lost: str, reason: str
+    facts: SwitchFacts, lost: str, reason: str
 ) -> None:
     before = judge(facts, {}, now=NOW, monotonic=0.0)
     after = judge(without(facts, lost), before.ledger, now=later(200), monotonic=200.0)
@@ -453,7 +453,7 @@ NOT_YET = {
 
 @pytest.mark.parametrize(("facts", "type_", "reason"), NOT_YET.values(), ids=NOT_YET)
 def test_condition_is_not_true_first_while_a_fault_has_been_found_that_has_yet_to_last(
-    facts: Facts, type_: str, reason: str
+    facts: SwitchFacts, type_: str, reason: str
 ) -> None:
     def of(judged: Judgement) -> tuple[str, str, str]:
         found = next(one for name, one in judged.conditions.items() if name == type_)
@@ -497,7 +497,7 @@ def test_message_of_a_condition_names_three_issues_and_counts_the_rest() -> None
         (healthy(database({"br-int": []}), instances=None), ""),
     ],
 )
-def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: str) -> None:
+def test_ports_without_issues_name_what_no_witness_shows(facts: SwitchFacts, message: str) -> None:
     found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.PORTS_HEALTHY]
     assert (found.status, found.reason, found.message) == ("True", "NoIssues", message)
 
@@ -520,13 +520,15 @@ def test_ports_without_issues_name_what_no_witness_shows(facts: Facts, message: 
         ),
     ],
 )
-def test_message_of_flows_in_sync_names_what_was_not_checked(facts: Facts, message: str) -> None:
+def test_message_of_flows_in_sync_names_what_was_not_checked(
+    facts: SwitchFacts, message: str
+) -> None:
     found = judge(facts, {}, now=NOW, monotonic=0.0).conditions[OVSNodeConditionType.FLOWS_IN_SYNC]
     assert (found.status, found.reason, found.message) == ("True", "InSync", message)
 
 
 def test_every_type_is_always_stated() -> None:
-    for facts in (Facts(), healthy(), without(healthy(), "database")):
+    for facts in (SwitchFacts(), healthy(), without(healthy(), "database")):
         assert set(stated(facts)) == set(ALL)
 
 

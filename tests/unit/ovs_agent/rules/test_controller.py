@@ -23,14 +23,14 @@ from hypercobalt.adapters.ovs.model import ControllerStart, ControllerState, Dae
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.api.ovsnode import BridgeMapping, OVNController, OVSNodeConditionType, Tunnels
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.rules.controller import CODES, Leg, assess_controller, legs
 
 CONNECTED = ControllerState(connected=True, paused=False)
 AWAY = ControllerState(connected=False, paused=False)
 
 
-def configured(**ids: str) -> Facts:
+def configured(**ids: str) -> SwitchFacts:
     return healthy(database({"br-int": []}, {**OVN, **ids}))
 
 
@@ -88,7 +88,7 @@ def test_controller_is_connected_when_every_leg_holds(case: str) -> None:
     assert [code for code, _ in found(assess_controller(facts))] == codes
 
 
-def shown_connected(facts: Facts) -> bool | None:
+def shown_connected(facts: SwitchFacts) -> bool | None:
     """`connected` in the status, when the facts have been these for a while."""
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(120), monotonic=120.0)
@@ -112,7 +112,7 @@ def shown_connected(facts: Facts) -> bool | None:
         ),
     ],
 )
-def test_controller_is_not_connected_without_proof_of_every_leg(facts: Facts) -> None:
+def test_controller_is_not_connected_without_proof_of_every_leg(facts: SwitchFacts) -> None:
     assert shown_connected(facts) is None
 
 
@@ -155,7 +155,7 @@ def test_chassis_without_a_name_in_the_database_is_not_called_unconfigured_too_e
 PLAIN = database({"br0": [tap(external_ids={"iface-id": "i"})]}, {"system-id": "ovs-ctl's"})
 UNREAD: Reading[Daemon] = Reading()
 NEVER_RAN = down_from(UNREAD, ProducerFault.SOCKET_MISSING)
-HOSTS: dict[str, tuple[Facts, str]] = {
+HOSTS: dict[str, tuple[SwitchFacts, str]] = {
     "without OVN": (healthy(PLAIN, ovn_controller=NEVER_RAN, start=Reading()), "True/NotUsed"),
     "ovn-controller is killed": (
         without(healthy(PLAIN), "ovn_controller", ProducerFault.CONNECTION_REFUSED),
@@ -226,7 +226,7 @@ def test_without_rows_a_dead_controller_still_shows() -> None:
     assert shown_connected(without(facts, "ovn_controller")) is False
 
 
-def tunnels(*broken: bool, bfd: bool = True) -> Facts:
+def tunnels(*broken: bool, bfd: bool = True) -> SwitchFacts:
     rows = [
         interface(
             f"ovn-{number}",
@@ -308,10 +308,10 @@ def test_tunnels_are_unknown_without_vswitchd() -> None:
                 "end_to_end": False,
             },
         ),
-        (Facts(), {}),
+        (SwitchFacts(), {}),
     ],
 )
-def test_only_measured_legs_are_listed(facts: Facts, expected: dict[str, bool]) -> None:
+def test_only_measured_legs_are_listed(facts: SwitchFacts, expected: dict[str, bool]) -> None:
     assert legs(facts) == {Leg(name): holds for name, holds in expected.items()}
 
 

@@ -20,11 +20,11 @@ from tests.unit.ovs_agent.switches import (
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.adapters.ovs.rows import ManagerRow
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts
+from hypercobalt.ovs_agent.facts import SwitchFacts
 from hypercobalt.ovs_agent.rules.daemons import MANAGER_GRACE, assess_daemons
 
 
-def managed(target: str, *, is_connected: bool = False) -> Facts:
+def managed(target: str, *, is_connected: bool = False) -> SwitchFacts:
     rows = database({"br-int": [tap()], "br-ex": [interface("eth0")]})
     return healthy(but(rows, managers={"m": ManagerRow("m", target, is_connected)}))
 
@@ -65,7 +65,9 @@ def test_ovsdb_server_alone_proves_its_manager() -> None:
         (without(without(healthy(), "database", ProducerFault.CLOSED), "vswitchd"), False),
     ],
 )
-def test_issue_names_what_ovs_vswitchd_does_not_do_without_ovsdb(facts: Facts, waits: bool) -> None:
+def test_issue_names_what_ovs_vswitchd_does_not_do_without_ovsdb(
+    facts: SwitchFacts, waits: bool
+) -> None:
     (finding, *_) = assess_daemons(facts).findings
     assert finding.code == "OVSDBDisconnected"
     assert ("no bond fails over" in finding.message) is waits

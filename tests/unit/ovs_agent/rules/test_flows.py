@@ -18,7 +18,7 @@ from tests.unit.ovs_agent.switches import (
 from hypercobalt.adapters.ovs.model import ControllerState, Flow, FlowCounts, Southbound
 from hypercobalt.adapters.ovs.port import ProducerFault
 from hypercobalt.api.ovsnode import FlowStats, Metrics, TableFlows
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.flow_scan import TableScan
 from hypercobalt.ovs_agent.rules.counters import flow_stats, traffic
 from hypercobalt.ovs_agent.rules.flows import CODES, assess_flows
@@ -28,12 +28,12 @@ SOME = Reading(FlowCounts(3, {0: 3}))
 PAUSED = Reading(ControllerState(connected=True, paused=True))
 
 
-def table_zero(*in_ports: int | None) -> Facts:
+def table_zero(*in_ports: int | None) -> SwitchFacts:
     flows = tuple(Flow(0, 1, 100, 0, in_port) for in_port in in_ports)
     return healthy(classifier=Reading(flows))
 
 
-def without_ports() -> Facts:
+def without_ports() -> SwitchFacts:
     return healthy(database({"br-int": []}), flows={"br-int": EMPTY}, classifier=Reading(()))
 
 
@@ -152,7 +152,7 @@ def test_total_is_the_sum_of_bridges_and_of_tables() -> None:
         without(healthy(), "vswitchd"),
     ],
 )
-def test_no_total_without_every_bridge(facts: Facts) -> None:
+def test_no_total_without_every_bridge(facts: SwitchFacts) -> None:
     assert flow_stats(facts) is None
 
 

@@ -26,7 +26,7 @@ from hypercobalt.adapters.ovs.links import Link
 from hypercobalt.adapters.ovs.model import LocalBinding
 from hypercobalt.adapters.ovs.rows import InterfaceRow
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts, Reading, Sample, with_hosted
+from hypercobalt.ovs_agent.facts import Reading, Sample, SwitchFacts, with_hosted
 from hypercobalt.ovs_agent.rules.findings import LONGEST_MESSAGE, LONGEST_OBJECT
 from hypercobalt.ovs_agent.rules.ports import (
     ARRIVAL,
@@ -42,11 +42,11 @@ BY_LIBVIRT = {"vm-id" if key == "vm-uuid" else key: value for key, value in IDS.
 NO_DEVICE = "could not open network device tap1 (No such device)"
 
 
-def port(row: InterfaceRow, **readings: object) -> Facts:
+def port(row: InterfaceRow, **readings: object) -> SwitchFacts:
     return healthy(database({"br-int": [row]}), **readings)
 
 
-def codes(facts: Facts) -> list[tuple[str, str]]:
+def codes(facts: SwitchFacts) -> list[tuple[str, str]]:
     return found(assess_ports(facts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.ovs_agent.switches import IFACE, database, healthy, tap
 
-from hypercobalt.ovs_agent.facts import Facts, Sample, SuspectTrace
+from hypercobalt.ovs_agent.facts import Sample, SuspectTrace, SwitchFacts
 from hypercobalt.ovs_agent.flow_scan import ForeignFlow, TableScan
 from hypercobalt.ovs_agent.rules.flows import assess_flows
 from hypercobalt.ovs_agent.rules.silence import message_of
@@ -37,7 +37,7 @@ def silent(*numbers: int) -> tuple[Sample, ...]:
     )
 
 
-def ports(**readings: object) -> Facts:
+def ports(**readings: object) -> SwitchFacts:
     return healthy(database({"br-int": TAPS}), **readings)
 
 
@@ -58,7 +58,7 @@ def ports(**readings: object) -> Facts:
         pytest.param(ports(samples=silent(1, 2, 3, 4, 5)), ["u1", "u2"], id="few of many"),
     ],
 )
-def test_ports_are_traced_by_suspicion(facts: Facts, traced: list[str]) -> None:
+def test_ports_are_traced_by_suspicion(facts: SwitchFacts, traced: list[str]) -> None:
     assert [one.uuid for one in suspects(facts)] == traced
     assert len(traced) <= MOST
 
