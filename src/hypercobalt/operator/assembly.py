@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
-from hypercobalt.adapters.fencing.devices import DeviceTemplate, labels_of
+from hypercobalt.adapters.fencing.devices import labels_of
 from hypercobalt.api.conditions import Condition, get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.host_certificate import CertificateSource
@@ -30,15 +29,11 @@ from hypercobalt.operator.agents.leases import AgentLeases
 from hypercobalt.operator.agents.pods import AgentPods
 from hypercobalt.operator.agents.reporting import AgentReportingReconciler
 from hypercobalt.operator.certificates.assembly import add_approval, add_certificates
-from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.compute_assembly import add_compute
-from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.observing.networks import BY_NETWORK, network_of
 from hypercobalt.operator.ha.devices.assembly import add_fence_devices
 from hypercobalt.operator.ha.devices.fences import Fences
 from hypercobalt.operator.ha.devices.template_fences import BY_DEVICE, Open, connections
-from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.lifecycle.settings import Settings
 from hypercobalt.operator.network.assembly import add_network
 from hypercobalt.operator.network.switches import Switches
 from hypercobalt.operator.network.verdict import unwatched
@@ -53,6 +48,7 @@ from hypercobalt.operator.nodes.contested import (
 )
 from hypercobalt.operator.nodes.new_nodes import NewNodes
 from hypercobalt.operator.nodes.shared_storage import BY_STORAGE, add_shared_storage, storages_of
+from hypercobalt.operator.settings import OperatorOptions
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.hypervisors import INDEXES, Shared
 from hypercobalt.operator.shared.node_facts import HYPERVISOR_LABEL, copied_labels
@@ -82,44 +78,9 @@ REPORTER: Final = "kvm.cloud.sap/hypervisor-operator"
 """Reporter of the Events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The settings of a site.
-
-    Args:
-        agent_namespaces: where the agents' pods live; at least one.
-        issuing: where the hosts' certificates come from.
-        signal_image: of the pod that holds a Node for Gardener.
-        gardener_namespace: of that pod; "" where Nodes are not Gardener's: neither Deployments nor
-            disruption budgets are watched or written then, and no Node is tainted.
-        label_selector: restricts Nodes and Hypervisors to a shard; "" takes all.
-        lifecycle: of hosts in the compute service.
-        eviction: limits and choices.
-        ha: reactions to hosts that fail.
-        fence_devices: templates of the hosts' fence devices.
-        fence_namespace: of the Secrets with their credentials.
-        ovs_namespace: of the OVSNodes and their agents' Leases; "" follows none.
-        definitions_secret: name of the Secret, in the operator's namespace, with the keys that
-            agents' stored definitions are sealed for; "" where none are read.
-    """
-
-    agent_namespaces: tuple[str, ...]
-    issuing: Issuing
-    signal_image: str = gardener.IMAGE
-    gardener_namespace: str = gardener.NAMESPACE
-    label_selector: str = ""
-    lifecycle: Settings = field(default_factory=Settings)
-    eviction: Policy = field(default_factory=Policy)
-    ha: HaSettings = field(default_factory=HaSettings)
-    fence_devices: tuple[DeviceTemplate, ...] = ()
-    fence_namespace: str = ""
-    ovs_namespace: str = ""
-    definitions_secret: str = ""
-
-
 def add_controllers(
     manager: Manager,
-    options: Options,
+    options: OperatorOptions,
     metrics: Metrics,
     connect: Connect | None = None,
     fences: Fences | None = None,
@@ -218,7 +179,7 @@ def add_controllers(
         )
 
 
-def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
+def _hypervisors(manager: Manager, options: OperatorOptions) -> Informer[Hypervisor]:
     return manager.informer(
         Hypervisor,
         labels=options.label_selector,
@@ -235,7 +196,7 @@ def _hypervisors(manager: Manager, options: Options) -> Informer[Hypervisor]:
 
 def _shared(
     manager: Manager,
-    options: Options,
+    options: OperatorOptions,
     informer: Informer[Hypervisor],
     leases: AgentLeases,
     switches: Switches | None,
@@ -271,7 +232,7 @@ def _shared(
 
 def _add_hypervisors(
     manager: Manager,
-    options: Options,
+    options: OperatorOptions,
     shared: Shared,
     metrics: Metrics,
     switches: Switches | None,
@@ -354,7 +315,7 @@ def _add_agents(manager: Manager, shared: Shared, leases: AgentLeases) -> None:
     )
 
 
-def _add_gardener(manager: Manager, options: Options, shared: Shared) -> None:
+def _add_gardener(manager: Manager, options: OperatorOptions, shared: Shared) -> None:
     namespace = options.gardener_namespace
     budgets = manager.informer(PodDisruptionBudget, namespace, labels=gardener.LABEL)
     deployments = manager.informer(Deployment, namespace, labels=gardener.LABEL)

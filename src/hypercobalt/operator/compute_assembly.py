@@ -14,8 +14,8 @@ from hypercobalt.operator.ha.devices.fences import Fences
 from hypercobalt.operator.ha.devices.power import PowerReader
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.lifecycle.assembly import add_lifecycle
-from hypercobalt.operator.lifecycle.ha_enabled import Fencing
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.ha_enabled import FencingReadiness
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
 from hypercobalt.operator.metrics import Overview
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.hypervisors import Shared
@@ -30,7 +30,7 @@ def add_compute(
     leases: AgentLeases,
     fences: Fences,
     *,
-    lifecycle: Settings,
+    lifecycle: LifecycleSettings,
     labels: tuple[str, ...],
     fence_labels: tuple[str, ...],
     policy: Policy,
@@ -65,7 +65,7 @@ def add_compute(
         service,
         settings=lifecycle,
         labels=labels,
-        fencing=Fencing(unfenced, fence_labels),
+        fencing=FencingReadiness(unfenced, fence_labels),
         metrics=metrics,
     )
     add_eviction(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypercobalt.api.certificate import CertificateRequest
 from hypercobalt.api.host_certificate import CertificateSource
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.settings import Issuing
 
 PLACE = "monsoon3"
 ISSUING = Issuing(PLACE, "nova-hypervisor-agents-ca-issuer", source=CertificateSource.REQUEST)

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +25,11 @@ from tests.conformance.permitted import ACCOUNT, grant
 from tests.conformance.prepare import install_definitions, own_definitions
 from tests.conformance.real import real_server
 from tests.conformance.wire import Body
-from tests.integration.apiserver.conftest import certificates, fresh
+from tests.integration.apiserver.conftest import certificates
 from tests.integration.cert_manager import CERT_MANAGER, CERTIFICATE_REQUESTS
+from tests.integration.controllers import abandoned_sockets, embedded, no_crashed_pass
 from tests.integration.operator.documented import cloud
 from tests.integration.runtime.scripted import eventually
-from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.fencing.agents import AgentDevice
 from hypercobalt.api.address import Address
@@ -40,12 +40,12 @@ from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode
-from hypercobalt.apiserver.server import serve
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.assembly import Options, add_controllers
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.ha.devices.fences import Fences
 from hypercobalt.operator.ha.devices.template_fences import Open
+from hypercobalt.operator.settings import OperatorOptions
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, HYPERVISOR_LABEL, ZONE_LABEL
 from hypercobalt.runtime import (
     Kube,
@@ -54,7 +54,7 @@ from hypercobalt.runtime import (
     load_connection,
 )
 
-__all__ = ["certificates", "cloud"]
+__all__ = ["abandoned_sockets", "certificates", "cloud", "no_crashed_pass"]
 
 T = TypeVar("T", bound=Object)
 
@@ -62,7 +62,7 @@ REAL = os.environ.get("OPERATOR_TEST_API") == "real"
 AGENTS = ("agents", "more-agents")
 SWITCHES = "ovn-system"
 """Namespace of the OVSNodes and their agents' Leases."""
-DEFAULTS = Options(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
+DEFAULTS = OperatorOptions(AGENTS, Issuing("monsoon3", "nova-hypervisor-agents-ca-issuer"))
 DEADLINE = 45.0
 
 
@@ -85,26 +85,8 @@ async def kubeconfig(
             await asyncio.to_thread(grant, real, objects, {*AGENTS, "monsoon3", SWITCHES})
             yield real.kubeconfig
         return
-    options = fresh(directory, certificates)
-    added = (msgspec.json.encode(one) for one in (CERT_MANAGER, CERTIFICATE_REQUESTS))
-    manifests = (*options.manifests, *added)
-    async with serve(replace(options, manifests=manifests)) as server:
-        yield server.kubeconfig
-
-
-@pytest.fixture(autouse=True)
-def abandoned_sockets() -> Generator[None]:
-    """Every test stops an operator in the middle of its requests."""
-    with left_to_the_collector():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_crashed_pass(caplog: pytest.LogCaptureFixture) -> Generator[None]:
-    """Fail a test in which a pass of the operator ended in an unexpected error."""
-    yield
-    lines = (record.getMessage() for record in caplog.get_records("call"))
-    assert [line for line in lines if "reconcile_crashed" in line] == []
+    async with embedded(directory, certificates, CERT_MANAGER, CERTIFICATE_REQUESTS) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -30,7 +30,7 @@ from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server, Size
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
-from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.guard import GateLimits
 from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.assembly import add_controllers
 from hypercobalt.operator.ha.settings import HaSettings
@@ -41,7 +41,7 @@ S = timedelta(seconds=1)
 SOON = HaSettings(
     mode=HaMode.INTERNAL,
     waits=Waits(dead=S, live=3 * S, reboot=3 * S, peers=0.3 * S, healthy=S),
-    limits=Limits(cool_down=S),
+    limits=GateLimits(cool_down=S),
     poll=0.1 * S,
 )
 

@@ -13,11 +13,11 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
 from hypercobalt.runtime import Kube
 
 TEST_AGGREGATE = "tenant_filter_tests"
-QUICK = Settings(
+QUICK = LifecycleSettings(
     poll=timedelta(milliseconds=50),
     resync=timedelta(milliseconds=300),
     compare=timedelta(milliseconds=300),

@@ -21,13 +21,13 @@ from tests.simulated_openstack.model import Host
 from tests.simulated_openstack.world import World
 
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
 from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.any_api]
 
-LISTINGS = Settings(compare=timedelta(milliseconds=300), resync=timedelta(hours=1))
+LISTINGS = LifecycleSettings(compare=timedelta(milliseconds=300), resync=timedelta(hours=1))
 """Nothing but the listings gets a host a pass."""
 WISHES = GENERAL | {TRAITS_ANNOTATION: "CUSTOM_A"}
 FLEET = 12

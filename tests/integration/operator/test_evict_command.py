@@ -90,7 +90,7 @@ async def test_a_failed_eviction_is_replaced(
     async with evicting(kubeconfig, compute):
         await add_eviction_of(kube, name)
         await until_it(kube, name, _is_left_by_the_operator)
-        compute.moves.change(server.id, status="ACTIVE")
+        compute.moves.change(server.id, status="ACTIVE", running=True)
         compute.moves.script(server.id, Script(seconds=0.1))
         code = await asyncio.to_thread(evict, name, watch=True, kubeconfig=kubeconfig)
     assert code == 0, capsys.readouterr().out

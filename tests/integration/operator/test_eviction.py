@@ -7,7 +7,7 @@ import dataclasses
 import uuid
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -444,6 +444,50 @@ async def test_instance_that_arrives_in_error_is_not_reported_as_moved(
     assert (found[broken.id].message or "").endswith("no port")
     assert compute.moves.calls["live_migrate"] == 2
     assert broken.id in done.status.outstandingInstances
+
+
+async def test_instance_that_arrives_without_its_guest_is_not_reported_as_moved(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """The record of its move is completed, as that of the others."""
+    compute = world(name)
+    lost, stopped, good = compute.fill(3)
+    for server in (lost, stopped):
+        compute.moves.script(server.id, Script(seconds=0.2, arrives_off=True))
+    stop = ServerAction("stop", datetime.now(UTC) + timedelta(minutes=1), user="its owner")
+    compute.moves.acted[stopped.id] = [stop]
+    compute.moves.script(good.id, Script(seconds=0.2))
+    await add_hypervisor(kube, name)
+    policy = replace(QUICK, patience=timedelta(seconds=2))
+    async with evicting(kubeconfig, compute, policy):
+        await add_eviction_of(kube, name)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Failed"
+    found = {entry.id: entry for entry in done.status.instances}
+    assert [found[one.id].phase for one in (lost, stopped, good)] == [
+        "Failed",
+        "Succeeded",
+        "Succeeded",
+    ]
+    assert "its guest does not run there although it ran" in (found[lost.id].message or "")
+    assert (found[stopped.id].message or "").endswith("stopped there by its owner")
+    assert done.status.outstandingInstances == (lost.id,)
+
+
+async def test_instance_that_is_down_on_its_new_host_holds_up_the_end_until_it_runs(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    compute = world(name)
+    (lost,) = compute.fill(1)
+    compute.moves.script(lost.id, Script(seconds=0.2, arrives_off=True))
+    await add_hypervisor(kube, name)
+    async with evicting(kubeconfig, compute):
+        await add_eviction_of(kube, name)
+        held = await until_it(kube, name, lambda e: "waiting to see 1 instance run" in words(e))
+        assert lost.id in held.status.outstandingInstances
+        compute.moves.change(lost.id, status="ACTIVE", running=True)
+        done = await until_ended(kube, name)
+    assert state(done) == "False/Succeeded"
 
 
 async def test_no_target_is_filled_above_its_capacity(

@@ -21,6 +21,7 @@ from tests.integration.operator.eviction_world import (
 from hypercobalt.api.eviction import FINALIZER, Eviction, InstancePhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.fake.script import Script
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.metrics import EvictionMetrics
 from hypercobalt.operator.eviction.model.policy import Policy
@@ -95,15 +96,25 @@ class Process:
         self._evictions = Informer(kube, Selection(Eviction), metrics=metrics)
         self._hypervisors = Informer(kube, Selection(Hypervisor), metrics=metrics)
         clock, migrations = SystemClock(), Migrations(kube, metrics)
-        mortal, hypervisors = client.guarded(dying), self._hypervisors.cache
+        launchers = LauncherPods(mortal := client.guarded(dying), metrics)
+        hypervisors = self._hypervisors.cache
         self._reconciler = EvictionReconciler(
             mortal,
             WriteCache(self._evictions),
-            Observer(mortal, hypervisors, compute, migrations, policy=POLICY, clock=clock),
+            Observer(
+                mortal,
+                hypervisors,
+                compute,
+                migrations,
+                launchers,
+                policy=POLICY,
+                clock=clock,
+            ),
             Actions(compute, Proofs(kube)),
             POLICY,
             events=Recorder(kube, "example.com/test", "test", clock=clock, metrics=metrics),
             migrations=migrations,
+            launchers=launchers,
             hypervisor=hypervisors.get,
             turns=HostTurns(lambda _: None),
             metrics=EvictionMetrics(metrics.registry),

@@ -49,7 +49,7 @@ from hypercobalt.api.peers import probes
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.host_failure.fencing import Pace
+from hypercobalt.ha.host_failure.fencing import AttemptPace
 from hypercobalt.operator.ha.model.plan import BEFORE
 from hypercobalt.operator.shared.evictions import FINALIZER
 from hypercobalt.runtime import Kube, NotFoundError
@@ -301,7 +301,7 @@ async def test_host_that_its_only_peer_reaches_is_not_switched_off_but_counts_as
     site = failing_site(kube, name, hosts=2)
     (peer,) = (one.name for one in site.hosts[1:])
     patient = dataclasses.replace(SOON.waits, peers=timedelta(seconds=20))
-    pace = Pace(pause=timedelta(0), longest=timedelta(0))
+    pace = AttemptPace(pause=timedelta(0), longest=timedelta(0))
     site.fences.power_lasts = timedelta(seconds=1)
     settings = dataclasses.replace(SOON, waits=patient, pace=pace)
     async with operator(kubeconfig, site.compute, site.fences, ha=settings, lifecycle=QUICK):
@@ -468,7 +468,7 @@ async def test_operator_that_dies_after_any_write_fences_once_and_evacuates_by_t
     assert dead.device.orders == [PowerState.OFF]
 
 
-async def test_device_that_lied_is_found_out_when_the_host_reports_again(
+async def test_device_that_lied_is_detected_when_the_host_reports_again(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     site = failing_site(kube, name, servers=0)

@@ -15,7 +15,7 @@ from hypercobalt.adapters.fencing.devices import DeviceTemplate
 from hypercobalt.adapters.fencing.fake import FakeFenceDevice
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
 from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
 from hypercobalt.runtime import Kube
 
@@ -91,8 +91,13 @@ async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
         await add_node(kube, name, labels=TESTED, annotations=GENERAL)
         await until(kube, Hypervisor, name, lambda hv: reason(hv, "Onboarding") == "True/Initial")
         assert not any("create" in call for call in compute.world.calls)
-        await agent_reports(kube, name)
-        testing = await until(kube, Hypervisor, name, lambda hv: hv.status.smokeTest is not None)
+        testing = await until(
+            kube,
+            Hypervisor,
+            name,
+            lambda hv: hv.status.smokeTest is not None,
+            doing=lambda: agent_reports(kube, name),  # followed before: the test takes an instant
+        )
         assert reason(testing, "AggregatesUpdated") == "False/TestAggregates"
         made = await until(kube, Hypervisor, name, is_ready)
     assert compute.world.names_of(name) == {"general", "zone-a"}
@@ -103,7 +108,9 @@ async def test_host_is_tested_in_the_test_aggregate_before_it_is_handed_over(
 async def test_host_is_handed_over_once_a_label_of_its_node_leads_to_a_fence_device(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
-    lifecycle = Settings(poll=timedelta(milliseconds=50), compare=timedelta(milliseconds=300))
+    lifecycle = LifecycleSettings(
+        poll=timedelta(milliseconds=50), compare=timedelta(milliseconds=300)
+    )
     label = "node-restriction.kubernetes.io/bmc"
     template = DeviceTemplate("bmc", "fence_ipmilan", {"ip": "192.0.2.9"}, nodes={label: "a"})
     async with operator(

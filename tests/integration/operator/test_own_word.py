@@ -34,7 +34,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake.script import Script
-from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.guard import GateLimits
 from hypercobalt.runtime import Kube
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(90)]
@@ -114,7 +114,7 @@ async def test_host_that_claims_to_be_dead_has_nothing_started_elsewhere(
 
 
 FEW = dataclasses.replace(
-    SOON, limits=Limits(max_unhealthy=49, cliff_hosts=9, cool_down=SOON.limits.cool_down)
+    SOON, limits=GateLimits(max_unhealthy=49, cliff_hosts=9, cool_down=SOON.limits.cool_down)
 )
 """Settings by which two of five hosts may be recovered."""
 
@@ -149,7 +149,7 @@ async def test_host_that_is_unwell_for_a_moment_stops_no_recovery_for_long(
     """With the limits that a site has by default: one of five hosts may be unwell."""
     site = failing_site(kube, name, hosts=5)
     captured = site.hosts[1]
-    usual = dataclasses.replace(SOON, limits=Limits())
+    usual = dataclasses.replace(SOON, limits=GateLimits())
     async with operator(kubeconfig, site.compute, site.fences, ha=usual, lifecycle=QUICK):
         victim = await start(site)
         await captured.node("False")

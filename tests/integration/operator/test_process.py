@@ -94,7 +94,7 @@ async def test_operator_runs_with_the_flags_of_the_existing_chart(
     assert (code, released.spec.holderIdentity) == (0, "")
 
 
-async def test_metrics_are_for_those_whom_the_api_server_allows_it(
+async def test_metrics_are_for_those_that_the_api_server_allows(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:
     async with cobalt(*chart_flags(kubeconfig, secure=True)) as running:

@@ -10,7 +10,7 @@ from tests.integration.operator.lifecycle import QUICK, message, site
 from tests.integration.operator.service import in_service
 from tests.integration.runtime.scripted import eventually
 
-from hypercobalt.compute.errors import ConflictError
+from hypercobalt.compute.errors import ComputeConflictError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.operator.shared.node_facts import TRAITS_ANNOTATION
@@ -67,7 +67,7 @@ async def test_provider_that_changed_in_between_is_read_again(
         provider = compute.world.hosts[name].hypervisor_id
         there = compute.world.traits[provider]
         compute.world.traits[provider] = ProviderTraits(there.names, there.generation + 1)
-        return ConflictError("resource provider: the generation is old")
+        return ComputeConflictError("resource provider: the generation is old")
 
     compute.world.fault = fault
     async with operator(kubeconfig, compute):

@@ -217,7 +217,7 @@ def test_a_host_adds_a_bounded_number_of_series(chart: str) -> None:
     ],
 )
 def test_pod_that_a_kubelet_has_made_is_not_scraped(chart: str, owner: str) -> None:
-    """It may have the labels of the chart's pods, but no owner other than its Node."""
+    """The pod may have the labels of the chart's pods, but no owner other than its Node."""
     text = (CHART.parents[1] / chart / "templates/metrics.yaml").read_text()
     labels = "__meta_kubernetes_pod_controller_kind, __meta_kubernetes_pod_controller_name"
     keep = (

@@ -14,9 +14,10 @@ from tests.unit.runtime.memory import memory_kube
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import Object
 from hypercobalt.compute.fake.registry import FakeCompute
-from hypercobalt.operator.assembly import Options, add_controllers
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.assembly import add_controllers
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.ha.settings import HaSettings
+from hypercobalt.operator.settings import OperatorOptions
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import (
     Controller,
@@ -41,7 +42,9 @@ class Assembled(Manager):
         super().__init__(memory_kube(ScriptedServer(), clock), metrics=Metrics())
         self.controllers: dict[str, Controller] = {}
         self.caches: list[Informer[Object]] = []
-        options = Options(("ns",), Issuing("ns", "nova"), ha=HaSettings(mode=HaMode.INTERNAL))
+        options = OperatorOptions(
+            ("ns",), Issuing("ns", "nova"), ha=HaSettings(mode=HaMode.INTERNAL)
+        )
         add_controllers(self, options, self.metrics, lambda *_: FakeCompute(clock.now))
 
     def add(self, controller: Controller) -> None:

@@ -26,8 +26,8 @@ from hypercobalt.api.eviction import EvictionInstance
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle import ha_enabled, maintenance_eviction, offboarding, onboarding
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.nodes import ready
 
 ROOMS = ("agent", "compute", "ha", "node_agent", "operator", "ovs_agent", "views")
@@ -90,26 +90,26 @@ def test_check_finds_rules_that_read_a_message(tmp_path: Path, rule: str, lines:
     assert len(found(path, "rule.py")) == lines
 
 
-def of_onboarding(given: Facts) -> object:
-    plan = onboarding.decide(given, None, "", Settings())
+def of_onboarding(given: LifecycleFacts) -> object:
+    plan = onboarding.decide(given, None, "", LifecycleSettings())
     return replace(plan, condition=None), plan.condition and plan.condition[:2]
 
 
-def of_evicting(given: Facts) -> object:
+def of_evicting(given: LifecycleFacts) -> object:
     plan = maintenance_eviction.decide(given, None, (), timedelta(minutes=5))
     return replace(plan, condition=None), plan.condition and plan.condition[:2]
 
 
-def of_offboarding(given: Facts) -> object:
+def of_offboarding(given: LifecycleFacts) -> object:
     return replace(offboarding.decide(given), text="")
 
 
-def of_availability(given: Facts) -> object:
+def of_availability(given: LifecycleFacts) -> object:
     verdict = ha_enabled.decide(given)
     return verdict and verdict[:2]
 
 
-def of_ready(given: Facts) -> object:
+def of_ready(given: LifecycleFacts) -> object:
     return ready.decide(given.hypervisor)[0]
 
 
@@ -118,7 +118,7 @@ def of_ready(given: Facts) -> object:
 )
 @given(found=conditions(), host=hosts())
 def test_a_rule_decides_the_same_whatever_the_messages_are(
-    rule: Callable[[Facts], object],
+    rule: Callable[[LifecycleFacts], object],
     found: tuple[Condition, ...],
     host: tuple[HypervisorSpec, Host],
 ) -> None:

@@ -14,24 +14,26 @@ from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.nova.settings import NovaSettings, SmokeSettings
-from hypercobalt.ha.host_failure.guard import Limits
-from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.ha.host_failure.guard import GateLimits
+from hypercobalt.launch import decode_settings, encode_settings
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Policy
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.process import ProcessSettings, decode_settings, encode_settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.settings import OperatorOptions, OperatorSettings
 from hypercobalt.operator.shared.ha_mode import HaMode
 
 HOSTS = {f"kvm-{number:05d}": {"ip": f"2001:db8::{number:x}"} for number in range(4000)}
 DEVICE = DeviceTemplate("bmc", "fence_redfish", hosts=HOSTS, identity=Identity.REQUIRED)
-SETTINGS = ProcessSettings(
-    options=Options(
+SETTINGS = OperatorSettings(
+    options=OperatorOptions(
         ("monsoon3", "ä"),
         Issuing("monsoon3", "nova", "ClusterIssuer", CertificateSource.REQUEST),
-        lifecycle=Settings(ha=HaMode.INTERNAL, retry_pause=timedelta(seconds=90, microseconds=1)),
+        lifecycle=LifecycleSettings(
+            ha=HaMode.INTERNAL, retry_pause=timedelta(seconds=90, microseconds=1)
+        ),
         eviction=Policy(doubt=Doubt.STOP, longest=timedelta(days=40)),
-        ha=HaSettings(limits=Limits(nodes=3), domain_labels=()),
+        ha=HaSettings(limits=GateLimits(nodes=3), domain_labels=()),
         fence_devices=(DEVICE,),
     ),
     compute="direct",
@@ -60,7 +62,7 @@ SETTINGS = ProcessSettings(
 def test_all_settings_arrive_longer_than_an_argument_may_be() -> None:
     data = encode_settings(SETTINGS)
     assert len(data) > 128 * 1024
-    assert decode_settings(data) == SETTINGS
+    assert decode_settings(data, OperatorSettings) == SETTINGS
 
 
 def test_process_carries_neither_flags_nor_certificates_nor_proxies() -> None:

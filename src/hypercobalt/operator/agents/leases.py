@@ -57,7 +57,7 @@ class LeaseState(IntEnum):
     RENEWED = auto()
     """This process has seen it made or renewed within its duration."""
     UNRENEWED = auto()
-    """It was there when this process began to watch, and its duration is not over yet."""
+    """The Lease existed when this process began to watch, and its duration is not over yet."""
     RELEASED = auto()
     """The agent has stopped in good order."""
     EXPIRED = auto()
@@ -127,7 +127,7 @@ class AgentLeases:
         self._kube, self._listed = kube, listed
         self._synced_at: float | None = None
         self.followers = tuple(
-            Follower(kube, namespace, self.source.enqueue, metrics, self._time, prefix=prefix)
+            LeaseFollower(kube, namespace, self.source.enqueue, metrics, self._time, prefix=prefix)
             for namespace in dict.fromkeys(namespaces)
         )
 
@@ -193,7 +193,7 @@ class AgentLeases:
         return LeaseSighting(LeaseState.ABSENT, left=max(DURATION - waited, timedelta(0)))
 
 
-class Follower:
+class LeaseFollower:
     """Follower of the Leases of one namespace; a handler of their informer."""
 
     def __init__(

@@ -29,7 +29,7 @@ OVERDUE: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PodsReport:
     """The agents' pods of one Node.
 
     Args:
@@ -60,7 +60,7 @@ class AgentPods:
         self._tasks = NamedTasks()
         self.source = Source()
 
-    def follow(self, node: str) -> Report:
+    def follow(self, node: str) -> PodsReport:
         """Start watching the pods of a Node, unless that is done, and return them."""
         if node not in self._informers:
             self._open(node)
@@ -68,7 +68,7 @@ class AgentPods:
         pods = [pod for informer in informers.values() for pod in informer.cache]
         unread = [name for name, informer in informers.items() if not informer.has_synced]
         waited = asyncio.get_running_loop().time() - self._since[node]
-        return Report(tuple(pods), tuple(unread), overdue=waited >= OVERDUE.total_seconds())
+        return PodsReport(tuple(pods), tuple(unread), overdue=waited >= OVERDUE.total_seconds())
 
     def release(self, node: str) -> None:
         """Stop watching the pods of a Node."""

@@ -24,8 +24,8 @@ from hypercobalt.api.holders import way_out
 from hypercobalt.api.host_certificate import ANY_KEY, KEY, LIFETIME, USAGES
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.certificates.pace import HostPace
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.shared.node_names import BY_CLAIM, Holder, NodeNames, names_of
 from hypercobalt.runtime import Cache, Clock, Kube, Recorder, Result, split_key
 from hypercobalt.runtime.write_cache import WriteCache

@@ -12,7 +12,8 @@ from hypercobalt.api.host_certificate import AGENT, MANAGED_BY
 from hypercobalt.api.meta import Object
 from hypercobalt.operator.certificates import approval
 from hypercobalt.operator.certificates.approval import requester_node
-from hypercobalt.operator.certificates.issuing import NAME, CertificateReconciler, Issuing
+from hypercobalt.operator.certificates.issuing import NAME, CertificateReconciler
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.shared.hypervisors import Shared
 from hypercobalt.operator.shared.node_names import Holder
 from hypercobalt.runtime import (

@@ -9,7 +9,6 @@ Source: openstack-hypervisor-operator, internal/controller/node_certificate_cont
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -17,15 +16,14 @@ from hypercobalt.api.certificate import (
     Certificate,
     CertificatePrivateKey,
     CertificateSpec,
-    IssuerKind,
-    IssuerReference,
     X509Subject,
 )
 from hypercobalt.api.core import Node
 from hypercobalt.api.duration import format_duration
-from hypercobalt.api.host_certificate import AGENT, MANAGED_BY, CertificateSource
+from hypercobalt.api.host_certificate import AGENT, MANAGED_BY
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.shared.node_names import BY_CLAIM, Holder, NodeNames, names_of
 from hypercobalt.runtime import Cache, Kube, Result
 from hypercobalt.runtime.subset import is_within
@@ -39,27 +37,6 @@ DURATION: Final = timedelta(days=47)
 RENEW_BEFORE: Final = timedelta(days=37)
 USAGES: Final = ("server auth", "client auth", "digital signature", "key encipherment")
 """What a leaf certificate may be used for; signing others is not among it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Issuing:
-    """Where certificates come from.
-
-    Args:
-        namespace: of the Certificates and their Secrets, or of the agents' CertificateRequests.
-        issuer: name of the cert-manager issuer.
-        kind: of that issuer; an Issuer is in the namespace.
-        source: with `REQUEST` the agents' requests are approved and no Certificate is made.
-    """
-
-    namespace: str
-    issuer: str
-    kind: IssuerKind = "Issuer"
-    source: CertificateSource = CertificateSource.SECRET
-
-    @property
-    def reference(self) -> IssuerReference:
-        return IssuerReference(name=self.issuer, kind=self.kind, group="cert-manager.io")
 
 
 def decide(node: Node, names: NodeNames, issuing: Issuing) -> Certificate:

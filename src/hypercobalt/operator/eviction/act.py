@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from hypercobalt.compute.errors import (
+    ComputeConflictError,
     ComputeError,
-    ConflictError,
     MayRunElsewhereError,
     RefusedError,
     UnreachableError,
@@ -97,7 +97,7 @@ class Actions:
         except MayRunElsewhereError as error:
             log.warning("action_postponed", server=server, action=name, error=str(error))
             return NotYet(str(error))
-        except ConflictError as error:
+        except ComputeConflictError as error:
             log.warning("action_outdated", server=server, action=name, error=str(error))
             return Outdated(str(error))
         except RefusedError as error:

@@ -9,6 +9,7 @@ from hypercobalt.api.ha_switch import recovery_off
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.compute.server_port import Owners
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.eviction import unlocking
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assessing.deaths import reported
@@ -19,6 +20,7 @@ from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.observing.networks import networks
 from hypercobalt.operator.eviction.reconciler import NAME, EvictionReconciler
 from hypercobalt.operator.eviction.turns import HostTurns
+from hypercobalt.operator.shared.guests import reported as guests_of
 from hypercobalt.operator.shared.proofs import Proofs
 from hypercobalt.runtime import (
     Controller,
@@ -67,6 +69,8 @@ def add_eviction(
     kube = manager.kube.as_manager(NAME)
     migrations = Migrations(manager.kube, metrics)
     manager.add_service("eviction-migrations", migrations.run)
+    launchers = LauncherPods(manager.kube, metrics)
+    manager.add_service("eviction-launchers", launchers.run)
     turns = Source()
     reconciler = EvictionReconciler(
         kube,
@@ -76,6 +80,7 @@ def add_eviction(
             hypervisors.cache,
             compute,
             migrations,
+            launchers,
             policy=policy,
             clock=manager.clock,
             networks=lambda name: networks(hypervisors.cache, name),
@@ -84,6 +89,7 @@ def add_eviction(
         policy,
         events=events,
         migrations=migrations,
+        launchers=launchers,
         hypervisor=hypervisors.cache.get,
         turns=HostTurns(turns.enqueue),
         metrics=EvictionMetrics(metrics.registry),
@@ -98,6 +104,7 @@ def add_eviction(
                 primary(evictions, when=_worth_a_pass),
                 mapped(hypervisors, of_hypervisor, when=_matters),
                 migrations.source.watch,
+                launchers.source.watch,
                 turns.watch,
             ),
             concurrency=_WORKERS,
@@ -157,6 +164,6 @@ def _facts(hypervisor: Hypervisor) -> tuple[object, ...]:
         if fencing
         else None
     )
-    off, deaths = recovery_off(hypervisor), reported(hypervisor)
+    off, deaths, guests = recovery_off(hypervisor), reported(hypervisor), guests_of(hypervisor)
     registered = (status.hypervisorId, status.serviceId)
-    return off, proof, deaths, disabled, hypervisor.spec.maintenance, registered
+    return off, proof, deaths, guests, disabled, hypervisor.spec.maintenance, registered

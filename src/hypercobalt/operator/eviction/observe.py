@@ -9,13 +9,14 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from hypercobalt.api.conditions import is_true
-from hypercobalt.api.eviction import Eviction
+from hypercobalt.api.eviction import Eviction, EvictionReason, ends_empty, has_ended
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.compute.errors import ComputeError
 from hypercobalt.compute.model import Capacity, Host, Move, RestartResult, Server, ServerAction
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.course import Course, is_dead, is_to_be_empty
 from hypercobalt.operator.eviction.assessing.deaths import Death, reported, with_deaths
@@ -23,18 +24,20 @@ from hypercobalt.operator.eviction.assessing.owner import incident_of
 from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.assessing.witnesses import targets_to_check
 from hypercobalt.operator.eviction.memory import Listing, Memory
-from hypercobalt.operator.eviction.model.decision import Questions
+from hypercobalt.operator.eviction.model.decision import EvictionPlan, Questions
 from hypercobalt.operator.eviction.model.facts import Facts, Need, Networks, need
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.eviction.model.states import Moment
+from hypercobalt.operator.eviction.model.whereabouts import Whereabouts
+from hypercobalt.operator.eviction.observing import whereabouts
 from hypercobalt.operator.eviction.observing.lookups import (
     requests_to_be_read,
     restarts_to_be_read,
     to_be_verified,
-    to_be_well,
 )
 from hypercobalt.operator.eviction.observing.migrations import Migrations
 from hypercobalt.operator.eviction.planning.situate import situate
+from hypercobalt.operator.shared.guests import NO_GUESTS, HostGuests, with_reported
 from hypercobalt.operator.shared.node_facts import host_names, is_its_own
 from hypercobalt.runtime import Cache, Clock, Kube
 from hypercobalt.runtime.tasks import sole
@@ -62,6 +65,7 @@ class Observer:
         migrations: what the node agents report of them.
         policy: of the site.
         clock: for the time of a pass.
+        launchers: follows the launcher pods of hosts.
         networks: returns the hosts whose networks keep instances out, except the host of that name.
     """
 
@@ -71,6 +75,7 @@ class Observer:
         hypervisors: Cache[Hypervisor],
         compute: ComputeService,
         migrations: Migrations,
+        launchers: LauncherPods,
         *,
         policy: Policy,
         clock: Clock,
@@ -78,7 +83,7 @@ class Observer:
     ) -> None:
         self._kube, self._hypervisors, self._compute = kube, hypervisors, compute
         self._migrations, self._policy, self._clock = migrations, policy, clock
-        self._networks = networks
+        self._networks, self._launchers = networks, launchers
 
     def moment(self) -> Moment:
         """The time now."""
@@ -90,13 +95,17 @@ class Observer:
         for read in (self._host, self._instances):
             if situation.settled is None:
                 situation = await self._read(situation, read(situation, memory))
+        if situation.settled is not None and _would_succeed(situation.settled):
+            situation = self._situate(await self._guests_left(situation.facts))
         return situation
 
     async def answer(self, situation: Situation, questions: Questions, memory: Memory) -> Situation:
         """Read the further facts that the plan depends on."""
         situation = await self._read(situation, self._capacity(situation.facts, questions, memory))
         if questions.counted and situation.settled is None:
-            situation = await self._read(situation, self._count(situation, memory))
+            situation = await self._read(situation, self._count(situation, memory, questions.left))
+            if situation.settled is None:
+                situation = situation.having(await self._guests_left(situation.facts))
         return situation
 
     async def _read(self, situation: Situation, reading: Awaitable[Facts]) -> Situation:
@@ -116,6 +125,7 @@ class Observer:
         hypervisor = self._hypervisors.get(name)
         missing = hypervisor is None and eviction.metadata.deletionTimestamp is None
         networks = self._networks(name)
+        empties = hypervisor is not None and _is_to_end_empty(eviction)
         return Facts(
             eviction=eviction,
             status=memory.status or eviction.status,
@@ -126,7 +136,21 @@ class Observer:
             networks=networks,
             hypervisor=hypervisor,
             of_other_shard=missing and await self._kube.get(Hypervisor, name) is not None,
+            guests=await self._guests(eviction, hypervisor) if empties else NO_GUESTS,
         )
+
+    async def _guests(self, eviction: Eviction, hypervisor: Hypervisor | None) -> HostGuests:
+        """Return the guests that are known, of the host's own report only while it may live."""
+        known = await self._launchers.follow(eviction.metadata.name, eviction.spec.hypervisor)
+        dead = hypervisor is not None and is_fenced(hypervisor)
+        return known if dead else with_reported(known, hypervisor)
+
+    async def _guests_left(self, facts: Facts) -> Facts:
+        """Read the guests past every cache, if none is known and that decides."""
+        if facts.guests.any or facts.guests.fresh:
+            return facts
+        found = await self._launchers.read(facts.source)
+        return replace(facts, guests=found, moment=self.moment())
 
     async def _host(self, situation: Situation, memory: Memory) -> Facts:
         facts = situation.facts
@@ -273,7 +297,7 @@ class Observer:
 
         return await _each(by_need, read)
 
-    async def _count(self, situation: Situation, memory: Memory) -> Facts:
+    async def _count(self, situation: Situation, memory: Memory, left: frozenset[str]) -> Facts:
         """Read the compute service's count of servers on the host, past every cache.
 
         Moves to the host are read before: a server that one of them has brought since is counted.
@@ -295,14 +319,29 @@ class Observer:
             counted=frozenset(host.servers),
             counted_for=waited,
             incoming=incoming,
-            in_error=await self._in_error(facts),
+            left={} if incoming else await self._whereabouts(situation, left),
         )
 
-    async def _in_error(self, facts: Facts) -> Mapping[str, Server]:
-        """Read servers that have left and are in ERROR, which a move's record does not show."""
-        left = to_be_well(facts)
-        broken = await self._compute.moves.in_error(left) if left else ()
-        return {server.id: server for server in broken}
+    async def _whereabouts(
+        self, situation: Situation, left: frozenset[str]
+    ) -> Mapping[str, Whereabouts]:
+        """Read where the instances are that have left, which a move's record does not show."""
+        facts = situation.facts
+        targets = whereabouts.expected(facts, left)
+        known = whereabouts.reported(targets, self._hypervisors)
+        since = incident_of(facts.eviction, facts.hypervisor) - self._policy.planned_within
+        reader = whereabouts.WhereaboutsReader(self._compute)
+        return await reader.read(targets, known, whereabouts.ran(situation, left), since)
+
+
+def _is_to_end_empty(eviction: Eviction) -> bool:
+    """Whether the Eviction goes on until nothing runs on the host."""
+    going = eviction.metadata.deletionTimestamp is None and not has_ended(eviction.status)
+    return going and ends_empty(eviction.spec)
+
+
+def _would_succeed(plan: EvictionPlan) -> bool:
+    return plan.end is not None and plan.end.reason is EvictionReason.SUCCEEDED
 
 
 async def _each(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.decision import EvictionPlan, Load, Questions
-from hypercobalt.operator.eviction.model.states import Assessment
+from hypercobalt.operator.eviction.model.facts import Facts
+from hypercobalt.operator.eviction.model.states import Assessment, Departed
 from hypercobalt.operator.eviction.planning import preflight
 from hypercobalt.operator.eviction.planning.calls import expected_after, remedies
 from hypercobalt.operator.eviction.planning.ending import ending
 from hypercobalt.operator.eviction.planning.estimate import Timings
-from hypercobalt.operator.eviction.planning.polling import ARRIVING, is_quiet, poll_after
+from hypercobalt.operator.eviction.planning.polling import ARRIVING, IDLE, is_quiet, poll_after
 from hypercobalt.operator.eviction.planning.starts import (
     Starts,
     load_of,
@@ -24,7 +26,7 @@ from hypercobalt.operator.eviction.planning.starts import (
 def questions(
     situation: Situation, instances: Sequence[Assessment], others: Sequence[Load]
 ) -> Questions:
-    """Return the further reads: capacity where a move may begin, the host's count at the end.
+    """Return the further reads: capacity where a move may begin, and those of the end.
 
     Args:
         situation: not settled, and no deletion.
@@ -40,7 +42,8 @@ def questions(
     if preflight.check_host(situation, instances).obstacles:
         return Questions(servers)
     if not any(instance.is_open for instance in instances):
-        return Questions(servers, counted=True)
+        left = frozenset(one.id for one in instances if isinstance(one.state, Departed))
+        return Questions(servers, counted=True, left=left)
     return Questions(
         servers if due else unplaced(situation, instances, others), next_ready(situation, instances)
     )
@@ -75,8 +78,16 @@ def plan(
         checks=checks,
         end=over.end,
         release=over.end is not None,
-        look_again=ARRIVING if facts.incoming else polled,
+        look_again=ARRIVING
+        if facts.incoming or over.unseen
+        else _unless_kept(facts, expected, polled),
         load=load_of(situation, expected),
         quiet=is_quiet(expected) and not stale,
         lingering=over.lingering,
     )
+
+
+def _unless_kept(facts: Facts, instances: Sequence[Assessment], polled: timedelta) -> timedelta:
+    """Return when to look again: where only guests are left, a watch reports their end."""
+    only_guests = facts.guests.any and not any(instance.is_open for instance in instances)
+    return max(polled, IDLE) if only_guests else polled

@@ -14,6 +14,7 @@ from typing import Final
 from hypercobalt.api.eviction import FINALIZER, Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.eviction.act import Actions
 from hypercobalt.operator.eviction.assess import assess
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
@@ -57,6 +58,7 @@ class EvictionReconciler:
         policy: of the site.
         events: for people.
         migrations: follows the migrations of hosts from which moves are under way.
+        launchers: follows the launcher pods of hosts that are emptied.
         hypervisor: returns the Hypervisor of a host that claims an instance.
         turns: gives the Evictions of agents theirs.
         metrics: of Evictions.
@@ -72,6 +74,7 @@ class EvictionReconciler:
         *,
         events: Recorder,
         migrations: Migrations,
+        launchers: LauncherPods,
         hypervisor: Callable[[str], Hypervisor | None],
         turns: HostTurns,
         metrics: EvictionMetrics,
@@ -79,7 +82,7 @@ class EvictionReconciler:
         self._hypervisor, self._metrics = hypervisor, metrics
         self._kube, self._events, self._evictions = kube, events, evictions
         self._observer, self._actions, self._policy = observer, actions, policy
-        self._migrations, self._turns = migrations, turns
+        self._migrations, self._launchers, self._turns = migrations, launchers, turns
         self._memories = Memories(policy)
         self._finalizer = Finalizer(FINALIZER, kube, evictions)
 
@@ -234,6 +237,7 @@ class EvictionReconciler:
     def _forget(self, name: str) -> None:
         self._memories.forget(name)
         self._migrations.release(name)
+        self._launchers.release(name)
 
     def _note(self, eviction: Eviction, note: Note) -> None:
         self._events.record(eviction, note.type, note.reason, note.text, action="Evicting")

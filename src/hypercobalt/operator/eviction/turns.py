@@ -1,4 +1,4 @@
-"""Turns of the Evictions that node agents make: those of one host keep no other host's waiting.
+"""Turns of the Evictions that node agents make: one host's do not delay those of others.
 
 An agent makes any number of Evictions of its own host, and what answers for a host, its libvirtd
 with `--compute direct`, takes as long for each call as it likes. So a host has a few passes at once

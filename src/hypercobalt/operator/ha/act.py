@@ -40,12 +40,12 @@ from hypercobalt.operator.ha.model.plan import (
     TakeBack,
 )
 from hypercobalt.operator.ha.observe import Sources
-from hypercobalt.operator.ha.observing.fleet import Fleet
+from hypercobalt.operator.ha.observing.fleet import CensusCache
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.recording.attempts import Attempts
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.runtime import AlreadyExistsError, Clock, Kube, Recorder
-from hypercobalt.runtime.client.errors import ConflictError as StaleError
+from hypercobalt.runtime.client.errors import ConflictError
 
 log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ class RecoveryActions:
         self,
         sources: Sources,
         kube: Kube,
-        fleet: Fleet,
+        fleet: CensusCache,
         *,
         peers: Peers,
         attempts: Attempts,
@@ -138,7 +138,7 @@ class RecoveryActions:
     async def delete(self, eviction: Eviction) -> None:
         """Delete an Eviction, unless another one has its name by now."""
         meta = eviction.metadata
-        with suppress(StaleError):
+        with suppress(ConflictError):
             await self._kube.delete(Eviction, meta.name, uid=meta.uid)
 
     async def _set_maintenance(self, hypervisor: Hypervisor, action: SetMaintenance) -> None:
@@ -181,9 +181,9 @@ class RecoveryActions:
                 answer = await switch_off(devices, cuts, within, self._guard)
         except ConfigurationError as error:
             text = str(error)
-            answer = fencing_record.Answer(False, text, acts_late=False, refused=text)
+            answer = fencing_record.DeviceAnswer(False, text, acts_late=False, refused=text)
         except HypercobaltError as error:
-            answer = fencing_record.Answer(False, str(error))
+            answer = fencing_record.DeviceAnswer(False, str(error))
         answer = replace(answer, setup=setup)
         self._guard()
         self._metrics.fences.labels("off" if answer.off else "failed").inc()

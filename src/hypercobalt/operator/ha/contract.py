@@ -46,7 +46,7 @@ _NOT_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _SECONDS: Final = 20.0  # callers wait for 30 s
 
 
-class Desired(msgspec.Struct, frozen=True):
+class HaSwitch(msgspec.Struct, frozen=True):
     """Body of a request; other fields count as none."""
 
     enabled: bool
@@ -71,7 +71,7 @@ class Contract:
     async def _switch(self, request: Request) -> Answer:
         host = request.path.removeprefix(PATH)
         try:
-            wish = msgspec.json.decode(request.body, type=Desired)
+            wish = msgspec.json.decode(request.body, type=HaSwitch)
         except _NOT_JSON as error:
             return text(400, f'the body must be {{"enabled": true}} or false: {error}')
         if not self._hypervisors.has_synced:

@@ -11,7 +11,7 @@ take the next one. Nothing is evacuated before `is_fenced` holds for the stored 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -27,7 +27,7 @@ from hypercobalt.api.hypervisor import Maintenance, is_fenced
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType, RecoveryBlockedReason
 from hypercobalt.ha.host_failure import fencing_record
 from hypercobalt.ha.host_failure.assertions import is_removable
-from hypercobalt.ha.host_failure.doubts import Power, doubts
+from hypercobalt.ha.host_failure.doubts import PowerReport, doubts
 from hypercobalt.ha.host_failure.fencing import Nothing, Record, next_step
 from hypercobalt.ha.host_failure.fencing_record import A_SECOND
 from hypercobalt.ha.host_failure.guard import is_open, summary
@@ -56,7 +56,7 @@ from hypercobalt.operator.ha.model.plan import (
     then,
 )
 from hypercobalt.operator.ha.planning.crash_loop import named
-from hypercobalt.operator.ha.planning.evictions import failed_before, recovery
+from hypercobalt.operator.ha.planning.evictions import failed_before, recovery, was_made_by
 from hypercobalt.operator.ha.planning.keeping import is_empty, is_undone
 from hypercobalt.operator.ha.planning.returning import back, maintenance_of, reboot, storage_back
 from hypercobalt.operator.ha.settings import HaSettings
@@ -68,7 +68,8 @@ OVERRULED: Final = frozenset({Maintenance.NONE, Maintenance.TERMINATION})
 _Type = HypervisorConditionType
 _Why = RecoveryBlockedReason
 _SHOWN: Final = 5  # instances in a message
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_PASS: Final = timedelta(minutes=1)
+"""Longest time from what a pass over an Eviction reads to the end that it writes."""
 
 
 def decide(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
@@ -106,7 +107,7 @@ def _next(facts: RecoveryFacts, settings: HaSettings) -> RecoveryPlan:
         return _stopped(facts, plan, settings)
     if recorded is not None and (life := _life_after_proof(facts)):
         by_storage = recorded.method == FencingMethod.STORAGE
-        powered = facts.latest.power is Power.ON and len(life) == 1 and not by_storage
+        powered = facts.latest.power is PowerReport.ON and len(life) == 1 and not by_storage
         record = fencing_record.overtaken(
             recorded,
             life,
@@ -304,17 +305,26 @@ def _recover(
         return _emptied(facts, plan, settings)
     for eviction in facts.evictions:
         if eviction.metadata.name == wanted.metadata.name:  # it has failed: a person sees it there
-            again = is_undone(facts, eviction) or failed_before(
-                eviction, max(facts.now - settings.again, _before_proof(plan))
-            )
+            again = is_undone(facts, eviction) or _is_due_again(eviction, plan, facts, settings)
             return replace(plan, action=DeleteEviction(eviction)) if again else plan
     return replace(plan, action=Evict(wanted))
 
 
-def _before_proof(plan: RecoveryPlan) -> datetime:
-    """An Eviction that has ended by then may have kept what the newest proof lets go."""
+def _is_due_again(
+    eviction: Eviction, plan: RecoveryPlan, facts: RecoveryFacts, settings: HaSettings
+) -> bool:
+    """Whether a failed Eviction makes way for another one.
+
+    One that was made before the newest proof may have kept what that lets go: its last pass may
+    have read the host before, and ended after the proof was recorded.
+    """
     proven = plan.fencing.fencedAt if plan.fencing is not None else None
-    return proven - A_SECOND if proven is not None else _LONG_AGO
+    if failed_before(eviction, facts.now - settings.again):
+        return True
+    if proven is None:
+        return False
+    of_before = failed_before(eviction, proven + _PASS) and was_made_by(eviction, proven)
+    return of_before or failed_before(eviction, proven - A_SECOND)
 
 
 def _running(facts: RecoveryFacts) -> list[Eviction]:

@@ -23,9 +23,9 @@ from hypercobalt.compute.port import ComputeService, Fleet
 from hypercobalt.ha.crash_loop import loop
 from hypercobalt.ha.host_failure.assertions import LastReports
 from hypercobalt.ha.host_failure.census import HostState
-from hypercobalt.ha.host_failure.doubts import Latest, held, unconfirmed
-from hypercobalt.ha.host_failure.guard import Gate, ObserverState, Subject, closures, gates
-from hypercobalt.ha.host_failure.node_failure import Agent, Alive, Signs, judge
+from hypercobalt.ha.host_failure.doubts import LatestReports, held, unconfirmed
+from hypercobalt.ha.host_failure.guard import Gate, GatedHost, ObserverState, closures, gates
+from hypercobalt.ha.host_failure.node_failure import AgentLiveness, Alive, Signs, judge
 from hypercobalt.ha.host_failure.storms import Storms, followed, inherited, pauses
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
 from hypercobalt.operator.ha.devices.fences import Fences, vanished
@@ -38,6 +38,7 @@ from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.observing.signs import (
     asserted_death,
     declared_dead,
+    fell,
     gates_opened,
     powered_since,
     reported_at,
@@ -55,12 +56,12 @@ from hypercobalt.runtime.write_cache import WriteCache
 _LISTED: Final = 5.0
 """Seconds that a listing of the compute service's hosts counts as fresh, for all hosts together."""
 
-_AGENT: Final[Mapping[LeaseState, Agent]] = {
-    LeaseState.RENEWED: Agent.ALIVE,
-    LeaseState.UNRENEWED: Agent.UNKNOWN,
-    LeaseState.RELEASED: Agent.RELEASED,
-    LeaseState.EXPIRED: Agent.SILENT,
-    LeaseState.ABSENT: Agent.SILENT,
+_AGENT: Final[Mapping[LeaseState, AgentLiveness]] = {
+    LeaseState.RENEWED: AgentLiveness.ALIVE,
+    LeaseState.UNRENEWED: AgentLiveness.UNKNOWN,
+    LeaseState.RELEASED: AgentLiveness.RELEASED,
+    LeaseState.EXPIRED: AgentLiveness.SILENT,
+    LeaseState.ABSENT: AgentLiveness.SILENT,
 }
 
 
@@ -115,7 +116,7 @@ class Observation:
     def __init__(self, sources: Sources, peers: Peers, settings: HaSettings, clock: Clock) -> None:
         self._sources, self._peers = sources, peers
         self._settings, self._clock = settings, clock
-        self.fleet = fleet.Fleet(self._states, clock, self._counted)
+        self.fleet = fleet.CensusCache(self._states, clock, self._counted)
         self._storms: Storms | None = None  # before the first look
         self._listing: tuple[float, Fleet] | None = None
         self._hindrance = ""  # of the compute service, as of that listing
@@ -191,11 +192,11 @@ class Observation:
             hypervisor=hypervisor,
             verdict=verdict,
             ready=signs.ready,
-            latest=Latest(
+            latest=LatestReports(
                 signs.node_boot,
                 lease.renewed_at if lease is not None else None,
                 power,
-                agent=signs.agent is Agent.ALIVE,
+                agent=signs.agent is AgentLiveness.ALIVE,
                 in_use=held(refusals),
             ),
             silenced=silence,
@@ -231,9 +232,9 @@ class Observation:
     def _fell(self) -> Mapping[str, datetime]:
         """Return the hosts that are proven dead, by their names in the compute service."""
         return {
-            name: hypervisor.status.unhealthySince
+            name: since
             for hypervisor in self._sources.hypervisors.all()
-            if hypervisor.status.unhealthySince is not None and is_fenced(hypervisor)
+            if is_fenced(hypervisor) and (since := fell(hypervisor)) is not None
             for name in host_names(hypervisor)
         }
 
@@ -248,9 +249,9 @@ class Observation:
         except ComputeError:
             return None
 
-    def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> Subject:
+    def _subject(self, hypervisor: Hypervisor, silence: str, unfit: str) -> GatedHost:
         """Return the host as the gates see it, with why it may not be recovered or fenced."""
-        return Subject(
+        return GatedHost(
             hypervisor.metadata.name,
             fleet.domains(hypervisor, self._settings.domain_labels),
             fleet.instances(hypervisor),
@@ -261,7 +262,7 @@ class Observation:
             opened=gates_opened(hypervisor),
         )
 
-    def _gates(self, subject: Subject, problem: str, now: datetime) -> tuple[Gate, ...]:
+    def _gates(self, subject: GatedHost, problem: str, now: datetime) -> tuple[Gate, ...]:
         """Return every gate's answer; a closed one about many hosts pauses recovery.
 
         Args:
@@ -300,9 +301,9 @@ class Observation:
         evictions: Iterable[Eviction],
     ) -> Signs:
         info, status = node.status.nodeInfo, hypervisor.status
-        agent = _AGENT[lease.state] if lease is not None else Agent.UNKNOWN
+        agent = _AGENT[lease.state] if lease is not None else AgentLiveness.UNKNOWN
         if lease is not None and lease.state is LeaseState.ABSENT and lease.left:
-            agent = Agent.UNKNOWN
+            agent = AgentLiveness.UNKNOWN
         shutdown = any(
             eviction.spec.trigger == Trigger.HOST_SHUTDOWN and not has_ended(eviction.status)
             for eviction in evictions

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.ha.host_failure.fencing import Pace
-from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.fencing import AttemptPace
+from hypercobalt.ha.host_failure.guard import GateLimits
 from hypercobalt.ha.host_failure.node_failure import Waits
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.node_facts import ZONE_LABEL
@@ -32,8 +32,8 @@ class HaSettings:
 
     mode: HaMode = HaMode.EXTERNAL
     waits: Waits = field(default_factory=Waits)
-    limits: Limits = field(default_factory=Limits)
-    pace: Pace = field(default_factory=Pace)
+    limits: GateLimits = field(default_factory=GateLimits)
+    pace: AttemptPace = field(default_factory=AttemptPace)
     domain_labels: tuple[str, ...] = DOMAIN_LABELS
     poll: timedelta = timedelta(seconds=5)
     reboots: bool = True

@@ -14,13 +14,13 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.model.plan import RecoveryPlan
 from hypercobalt.operator.ha.observe import Sources
-from hypercobalt.operator.ha.observing.fleet import Fleet
+from hypercobalt.operator.ha.observing.fleet import CensusCache
 from hypercobalt.operator.ha.recording import conditions
 from hypercobalt.operator.ha.recording.attempts import Attempts, new_deadline
 from hypercobalt.operator.ha.recording.departed import departed, without
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Recorder
-from hypercobalt.runtime.client.errors import ConflictError as StaleError
+from hypercobalt.runtime.client.errors import ConflictError
 
 log = get_logger(__name__)
 
@@ -46,7 +46,7 @@ class RecoveryStore:
         sources: Sources,
         kube: Kube,
         statuses: StatusWriter,
-        fleet: Fleet,
+        fleet: CensusCache,
         attempts: Attempts,
         *,
         clock: Clock,
@@ -133,7 +133,7 @@ class RecoveryStore:
         for _ in range(_TRIES):
             try:
                 await self._statuses.put(known, part)
-            except StaleError:
+            except ConflictError:
                 newest = await self._kube.get(Hypervisor, name)
                 if newest is None or newest.fencing != plan.fencing:
                     raise

@@ -18,13 +18,18 @@ from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance, is_evicted
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.api.hypervisor_status import Aggregate
-from hypercobalt.compute.errors import ComputeError, ConflictError, RefusedError, UnreachableError
+from hypercobalt.compute.errors import (
+    ComputeConflictError,
+    ComputeError,
+    RefusedError,
+    UnreachableError,
+)
 from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts, StepOutcome, Type
 from hypercobalt.operator.shared.node_facts import ZONE_LABEL
 
 log = get_logger(__name__)
@@ -35,7 +40,7 @@ _Why = AggregatesReason
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class DesiredAggregates:
     """Aggregates that a host should be in now.
 
     Args:
@@ -52,7 +57,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AggregateCall:
     """One call of the compute service.
 
     Args:
@@ -73,11 +78,11 @@ class AggregatePlan:
         missing: wanted names that no aggregate has; nothing is changed then.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AggregateCall, ...] = ()
     missing: tuple[str, ...] = ()
 
 
-def desired(facts: Facts, test_aggregate: str) -> Desired | None:
+def desired(facts: LifecycleFacts, test_aggregate: str) -> DesiredAggregates | None:
     """Return where the host should be; None while the operator does not manage that.
 
     Args:
@@ -89,9 +94,11 @@ def desired(facts: Facts, test_aggregate: str) -> Desired | None:
         return None
     if spec.maintenance == Maintenance.TERMINATION:
         if is_evicted(facts.hypervisor):
-            return Desired((), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving")
+            return DesiredAggregates(
+                (), "False", _Why.TERMINATING, "Aggregates cleared: the host is leaving"
+            )
         text = "Aggregates stay until the host is empty"
-        return Desired(None, "False", _Why.EVICTION_IN_PROGRESS, text)
+        return DesiredAggregates(None, "False", _Why.EVICTION_IN_PROGRESS, text)
     if onboarding is None:
         return None
     if onboarding.status == ConditionStatus.TRUE:
@@ -100,19 +107,21 @@ def desired(facts: Facts, test_aggregate: str) -> Desired | None:
         if not facts.holds(Type.TRAITS_UPDATED, "True"):
             test = None if facts.host.servers else _in_test(facts, test_aggregate)
             text = "Aggregates stay until the traits are set"
-            return Desired(test.names if test else None, "False", _Why.WAITING_FOR_TRAITS, text)
+            return DesiredAggregates(
+                test.names if test else None, "False", _Why.WAITING_FOR_TRAITS, text
+            )
     elif onboarding.reason == OnboardingReason.ABORTED:
         return None
     wanted = tuple(dict.fromkeys(spec.aggregates))
-    return Desired(wanted, "True", _Why.SUCCEEDED, "Aggregates updated")
+    return DesiredAggregates(wanted, "True", _Why.SUCCEEDED, "Aggregates updated")
 
 
-def _in_test(facts: Facts, test_aggregate: str) -> Desired | None:
+def _in_test(facts: LifecycleFacts, test_aggregate: str) -> DesiredAggregates | None:
     zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
     if not zone:
         return None  # onboarding reports that
     names = tuple(name for name in (zone, test_aggregate) if name)
-    return Desired(
+    return DesiredAggregates(
         names, "False", _Why.TEST_AGGREGATES, "The host is in the aggregates for its test"
     )
 
@@ -147,9 +156,9 @@ def decide(host: Host, wanted: Iterable[str], known: Sequence[HostAggregate]) ->
     first, last = (first, last) if zones else ([], leave)
     return AggregatePlan(
         (
-            *(Change(one, enter=False) for one in first),
-            *(Change(one, enter=True) for one in enter),
-            *(Change(one, enter=False) for one in last),
+            *(AggregateCall(one, enter=False) for one in first),
+            *(AggregateCall(one, enter=True) for one in enter),
+            *(AggregateCall(one, enter=False) for one in last),
         )
     )
 
@@ -171,28 +180,33 @@ class AggregateSync:
     def __init__(self, service: ComputeService, test_aggregate: str) -> None:
         self._service, self._test = service, test_aggregate
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         wanted = desired(facts, self._test)
         if wanted is None or facts.host is None:
-            return Outcome(facts)
+            return StepOutcome(facts)
         service = self._service.aggregates
         if service is None:
-            return Outcome(_none(facts, wanted, self._service.name))
+            return StepOutcome(_none(facts, wanted, self._service.name))
         if wanted.names is None or (NAME, *wanted.names) in facts.compared:
-            return Outcome(_set(facts, wanted))
+            return StepOutcome(_set(facts, wanted))
         try:
             return await self._sync(facts, facts.host, wanted, wanted.names, service)
         except UnreachableError as error:
             so = facts.holds(Type.AGGREGATES_UPDATED, wanted.status, wanted.reason)
             if so and is_settled(facts.hypervisor, wanted.names):
-                return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
+                return StepOutcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, str(error), error)
         except ComputeError as error:
             return _failed(facts, str(error), error)
 
     async def _sync(
-        self, facts: Facts, host: Host, wanted: Desired, names: tuple[str, ...], service: Aggregates
-    ) -> Outcome:
+        self,
+        facts: LifecycleFacts,
+        host: Host,
+        wanted: DesiredAggregates,
+        names: tuple[str, ...],
+        service: Aggregates,
+    ) -> StepOutcome:
         settled = is_settled(facts.hypervisor, names)
         known = await service.list()
         plan = decide(host, names, known)
@@ -201,12 +215,12 @@ class AggregateSync:
             plan = decide(host, names, known)
         if plan.missing:
             text = f"there is no aggregate {', '.join(map(repr, plan.missing))}: create it"
-            return Outcome(_failed(facts, text).facts)
+            return StepOutcome(_failed(facts, text).facts)
         wrong: list[HypercobaltError] = []
         for change in plan.changes:
             try:
                 await self._change(host, change, service)
-            except (RefusedError, ConflictError) as error:
+            except (RefusedError, ComputeConflictError) as error:
                 wrong.append(error)
         if wrong:
             return _failed(facts, "; ".join(map(str, wrong)), wrong[0])
@@ -215,9 +229,9 @@ class AggregateSync:
             for one in _after(host, plan, known)
         )
         done = facts.with_compared(NAME, *names).with_status(aggregates=there)
-        return Outcome(_set(done, wanted))
+        return StepOutcome(_set(done, wanted))
 
-    async def _change(self, host: Host, change: Change, service: Aggregates) -> None:
+    async def _change(self, host: Host, change: AggregateCall, service: Aggregates) -> None:
         log.info(
             "entering_aggregate" if change.enter else "leaving_aggregate",
             host=host.name,
@@ -235,22 +249,22 @@ def _after(host: Host, plan: AggregatePlan, known: Sequence[HostAggregate]) -> l
     return sorted(there, key=lambda one: (one.name, one.id))
 
 
-def _none(facts: Facts, wanted: Desired, service: str) -> Facts:
+def _none(facts: LifecycleFacts, wanted: DesiredAggregates, service: str) -> LifecycleFacts:
     """Set the condition for a compute service without aggregates: nothing has to be done."""
     number = len(facts.hypervisor.spec.aggregates)
     ignored = f"; {number} of spec.aggregates are ignored" if number else ""
     text = f"{service} has no host aggregates{ignored}"
-    shown = Desired(None, wanted.status, wanted.reason, text)
+    shown = DesiredAggregates(None, wanted.status, wanted.reason, text)
     return _set(facts.with_status(aggregates=()), shown)
 
 
-def _set(facts: Facts, wanted: Desired) -> Facts:
+def _set(facts: LifecycleFacts, wanted: DesiredAggregates) -> LifecycleFacts:
     return facts.with_condition(
         Type.AGGREGATES_UPDATED, wanted.status, wanted.reason, wanted.message
     )
 
 
-def _failed(facts: Facts, why: str, error: HypercobaltError | None = None) -> Outcome:
+def _failed(facts: LifecycleFacts, why: str, error: HypercobaltError | None = None) -> StepOutcome:
     text = f"failed to apply aggregates: {why}"
     after = facts.with_condition(Type.AGGREGATES_UPDATED, "False", AggregatesReason.FAILED, text)
-    return Outcome(after, PATIENCE, error)
+    return StepOutcome(after, PATIENCE, error)

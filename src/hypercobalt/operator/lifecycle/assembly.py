@@ -10,11 +10,12 @@ from hypercobalt.api.eviction import Eviction, evicting, has_ended
 from hypercobalt.api.hypervisor import Hypervisor, is_claimed
 from hypercobalt.compute.model import Host
 from hypercobalt.compute.port import ComputeService
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync
 from hypercobalt.operator.lifecycle.claims import wants_host
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
-from hypercobalt.operator.lifecycle.ha_enabled import Fencing, HaEnabledSync
+from hypercobalt.operator.lifecycle.ha_enabled import FencingReadiness, HaEnabledSync
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
 from hypercobalt.operator.lifecycle.onboarding_steps import Onboarding
@@ -22,8 +23,8 @@ from hypercobalt.operator.lifecycle.other_shards import OtherShards
 from hypercobalt.operator.lifecycle.reconciler import NAME, LifecycleReconciler
 from hypercobalt.operator.lifecycle.registration import Registration
 from hypercobalt.operator.lifecycle.service import ServiceSync
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Step
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleStep
 from hypercobalt.operator.lifecycle.sweep import Sweep
 from hypercobalt.operator.lifecycle.traits import TraitSync
 from hypercobalt.operator.shared.evictions import BY_HYPERVISOR, hypervisor_of
@@ -75,9 +76,9 @@ def add_lifecycle(
     shared: Shared,
     service: ComputeService,
     *,
-    settings: Settings,
+    settings: LifecycleSettings,
     labels: Collection[str],
-    fencing: Fencing,
+    fencing: FencingReadiness,
     metrics: Metrics,
 ) -> None:
     """Add the controller of hosts' lifecycle.
@@ -96,6 +97,9 @@ def add_lifecycle(
         WriteCache(informer), lambda name: informer.cache.find(BY_HYPERVISOR, name)
     )
     claimants = shared.informer.cache
+    launchers = LauncherPods(manager.kube, metrics)
+    manager.add_service("lifecycle-launchers", launchers.run)
+    shared.informer.add_handler(_Releasing(launchers))
     steps = steps_after_registration(
         manager.kube,
         service,
@@ -104,6 +108,7 @@ def add_lifecycle(
         evictions=evictions,
         settings=settings,
         labels=labels,
+        launchers=launchers,
         fencing=fencing,
     )
     sweep = Sweep(claimants.keys, settings.resync)
@@ -131,6 +136,7 @@ def add_lifecycle(
         mapped(shared.informer, lambda one: turned_away_by(claimants, one), when=_claim_changed),
         mapped(informer, concerned_by, when=_state_changed),
         mapped(shared.nodes, lambda _: ()),  # a Node that is not read yet is not a missing one
+        launchers.source.watch,
         sweep.source.watch,
         drift.source.watch,
     )
@@ -148,10 +154,11 @@ def steps_after_registration(
     nodes: Cache[Node],
     hypervisors: WriteCache[Hypervisor],
     evictions: Evictions,
-    settings: Settings,
+    settings: LifecycleSettings,
     labels: Collection[str],
-    fencing: Fencing,
-) -> tuple[Step, ...]:
+    launchers: LauncherPods,
+    fencing: FencingReadiness,
+) -> tuple[LifecycleStep, ...]:
     """The steps of a round, in their order; for the arguments see `add_lifecycle`."""
     return (
         Onboarding(kube, service, nodes, settings),
@@ -159,9 +166,33 @@ def steps_after_registration(
         AggregateSync(service, settings.test_aggregate),
         HaEnabledSync(kube, hypervisors, settings.ha, fencing),
         ServiceSync(service.hosts, evictions, settings.ha),
-        EvictingSync(kube, service, evictions, labels, settings.forgotten, ha=settings.ha),
-        Offboarding(service),
+        EvictingSync(
+            kube,
+            service,
+            evictions,
+            labels,
+            settings.forgotten,
+            launchers=launchers,
+            ha=settings.ha,
+        ),
+        Offboarding(service, launchers),
     )
+
+
+class _Releasing:
+    """Has the pods of a host whose Hypervisor is gone watched no longer."""
+
+    def __init__(self, launchers: LauncherPods) -> None:
+        self._launchers = launchers
+
+    def on_add(self, obj: Hypervisor) -> None:
+        pass
+
+    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
+        pass
+
+    def on_delete(self, obj: Hypervisor) -> None:
+        self._launchers.release(obj.metadata.name)
 
 
 def _claim_changed(old: Hypervisor | None, new: Hypervisor | None) -> bool:

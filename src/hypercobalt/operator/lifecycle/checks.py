@@ -10,26 +10,27 @@ Source: the concept's onboarding checks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import AgentReportingReason
 from hypercobalt.api.ovsnode import BridgeStatus, OVSNode, OVSNodeConditionType
-from hypercobalt.api.ovsnode_reasons import ReadyReason as OVSReadyReason
-from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts, Type
+from hypercobalt.api.ovsnode_reasons import OVSReadyReason
+from hypercobalt.operator.lifecycle.settings import (
+    HYPERVISOR,
+    NODE,
+    LifecycleSettings,
+    parse_version,
+)
+from hypercobalt.operator.lifecycle.step import LifecycleFacts, Type
 from hypercobalt.runtime import Kube
 
-_VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
-NODE, HYPERVISOR = "node:", "hypervisor:"
 
-
-def unmet(facts: Facts, node: Node | None, switch: OVSNode | None, settings: Settings) -> str:
+def unmet(
+    facts: LifecycleFacts, node: Node | None, switch: OVSNode | None, settings: LifecycleSettings
+) -> str:
     """Return the first check that does not pass, in words; "" when all do.
 
     Args:
@@ -44,31 +45,12 @@ def unmet(facts: Facts, node: Node | None, switch: OVSNode | None, settings: Set
     return unreported(facts, settings) or next((text for text in (bridge, *probes) if text), "")
 
 
-def unreported(facts: Facts, settings: Settings) -> str:
+def unreported(facts: LifecycleFacts, settings: LifecycleSettings) -> str:
     """Return what the node agent has to report first, in words; "" when it has."""
     return _agent(facts) or _libvirt(facts, settings.minimum_libvirt)
 
 
-def parse_version(text: str) -> tuple[int, int, int] | None:
-    """`major.minor.release`, or `major.minor`; None for anything else."""
-    found = _VERSION.fullmatch(text)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
-
-
-def check_probe(text: str) -> str:
-    """Return a storage probe as it was configured, if it is valid.
-
-    Raises:
-        ConfigurationError: it cannot be read.
-    """
-    if text.startswith((NODE, HYPERVISOR)) and text.partition(":")[2]:
-        return text
-    raise ConfigurationError(
-        f"--storage-probes {text!r}: must be node:TYPE or hypervisor:TYPE, TYPE of a condition"
-    )
-
-
-def _agent(facts: Facts) -> str:
+def _agent(facts: LifecycleFacts) -> str:
     found = facts.condition(Type.AGENT_REPORTING)
     if found is None:
         return "the operator has not observed the node agent's Lease yet"
@@ -77,7 +59,7 @@ def _agent(facts: Facts) -> str:
     return "" if found.status == "True" else f"the node agent does not report: {found.message}"
 
 
-def _libvirt(facts: Facts, minimum: str) -> str:
+def _libvirt(facts: LifecycleFacts, minimum: str) -> str:
     found = facts.condition(Type.LIBVIRT_CONNECTION)
     if found is None:
         return "the node agent has not reported libvirt yet"
@@ -128,7 +110,7 @@ def _probe(probe: str, node: Node | None, hypervisor: Hypervisor) -> str:
     return "" if status == "True" else f"the {of}'s condition {type_} is {status} ({message})"
 
 
-def probed(settings: Settings) -> Iterable[str]:
+def probed(settings: LifecycleSettings) -> Iterable[str]:
     """Return types of the conditions of a Hypervisor that are storage probes."""
     for probe in settings.storage_probes:
         if probe.startswith(HYPERVISOR):

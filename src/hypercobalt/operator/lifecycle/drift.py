@@ -32,7 +32,7 @@ from hypercobalt.compute.model import Host, HostAggregate
 from hypercobalt.compute.port import Aggregates, ComputeService, Fleet, Traits
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.lifecycle.step import POLL, Facts
+from hypercobalt.operator.lifecycle.step import POLL, LifecycleFacts
 from hypercobalt.operator.shared.node_facts import host_names
 from hypercobalt.runtime import Clock, Source
 from hypercobalt.runtime.tasks import sleep_unless
@@ -52,7 +52,7 @@ restored; each of these reads costs a pass.
 _Type = HypervisorConditionType
 
 
-class Kind(Enum):
+class ListedKind(Enum):
     """Kinds of things that are listed."""
 
     HOSTS = auto()
@@ -61,14 +61,14 @@ class Kind(Enum):
 
 
 _WAITS: Final = (
-    (_Type.REGISTERED, RegisteredReason.NOT_REGISTERED, Kind.HOSTS),
-    (_Type.AGGREGATES_UPDATED, AggregatesReason.FAILED, Kind.AGGREGATES),
-    (_Type.TRAITS_UPDATED, SyncReason.FAILED, Kind.TRAITS),
+    (_Type.REGISTERED, RegisteredReason.NOT_REGISTERED, ListedKind.HOSTS),
+    (_Type.AGGREGATES_UPDATED, AggregatesReason.FAILED, ListedKind.AGGREGATES),
+    (_Type.TRAITS_UPDATED, SyncReason.FAILED, ListedKind.TRAITS),
 )
 """Conditions that are False for these reasons, and what would show that they may become True."""
 
 
-def waits_for(hypervisor: Hypervisor) -> Iterable[Kind]:
+def waits_for(hypervisor: Hypervisor) -> Iterable[ListedKind]:
     """Return what the host waits for, by its conditions."""
     for type_, reason, kind in _WAITS:
         found = get_condition(hypervisor.conditions, type_)
@@ -137,12 +137,12 @@ class Drift:
         self._hosts, self._aggregates = Compared(), Compared()
         self._names: dict[str, str] = {}
         """Names of the hosts that the service lists."""
-        self._waits: dict[str, tuple[Hypervisor, frozenset[Kind]]] = {}
+        self._waits: dict[str, tuple[Hypervisor, frozenset[ListedKind]]] = {}
         """Needs of each host, with the object that they were derived from."""
         self._compared_at = clock.monotonic()
         self.source = Source()
 
-    def leave(self, facts: Facts) -> None:
+    def leave(self, facts: LifecycleFacts) -> None:
         """Note the state of a host after a pass."""
         name, status = facts.hypervisor.metadata.name, facts.hypervisor.status
         self._hosts.left[name] = of_host(facts.host)
@@ -175,22 +175,24 @@ class Drift:
         period = (self._period * growth(len(known))).total_seconds()
         due = now - self._compared_at >= period
         waiting = [(one, self._waits_of(one)) for one in known]
-        kinds = set(Kind) if due else {kind for _, kinds in waiting for kind in kinds}
+        kinds = set(ListedKind) if due else {kind for _, kinds in waiting for kind in kinds}
         if due:
             self._compared_at = now
-        elif self._look_themselves([one for one, kinds in waiting if Kind.HOSTS in kinds], known):
-            kinds.discard(Kind.HOSTS)
-        if Kind.HOSTS in kinds:
+        elif self._look_themselves(
+            [one for one, kinds in waiting if ListedKind.HOSTS in kinds], known
+        ):
+            kinds.discard(ListedKind.HOSTS)
+        if ListedKind.HOSTS in kinds:
             await self._compare(self._compare_hosts(known))
-        if Kind.AGGREGATES in kinds and self._service.aggregates is not None:
-            failed = {one.metadata.name for one, kinds in waiting if Kind.AGGREGATES in kinds}
+        if ListedKind.AGGREGATES in kinds and self._service.aggregates is not None:
+            failed = {one.metadata.name for one, kinds in waiting if ListedKind.AGGREGATES in kinds}
             listing = self._service.aggregates
             await self._compare(self._compare_aggregates(known, failed, listing))
-        if Kind.TRAITS in kinds and self._service.traits is not None:
+        if ListedKind.TRAITS in kinds and self._service.traits is not None:
             also = READ_AGAIN if due else 0
             await self._compare(self._compare_traits(known, self._service.traits, also))
 
-    def _waits_of(self, hypervisor: Hypervisor) -> frozenset[Kind]:
+    def _waits_of(self, hypervisor: Hypervisor) -> frozenset[ListedKind]:
         """Return what a host waits for; an object that was read before has the same result."""
         name = hypervisor.metadata.name
         seen = self._waits.get(name)

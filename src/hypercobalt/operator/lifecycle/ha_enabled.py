@@ -23,7 +23,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Type, is_silent
+from hypercobalt.operator.lifecycle.step import LifecycleFacts, StepOutcome, Type, is_silent
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.write_cache import WriteCache
@@ -44,7 +44,7 @@ _OFF_EVERYWHERE: Final = "High availability is off for all hosts (--ha off)"
 
 
 @dataclass(frozen=True, slots=True)
-class Fencing:
+class FencingReadiness:
     """Whether hosts can be fenced.
 
     Args:
@@ -57,7 +57,7 @@ class Fencing:
 
 
 def decide(
-    facts: Facts, ha: HaMode = HaMode.EXTERNAL, unfenced: str = ""
+    facts: LifecycleFacts, ha: HaMode = HaMode.EXTERNAL, unfenced: str = ""
 ) -> tuple[str, HaEnabledReason, str] | None:
     """Return whether high availability is on; None leaves the condition as it is, or absent.
 
@@ -76,7 +76,7 @@ def decide(
 
 
 def _verdict(
-    facts: Facts, onboarding: Condition, ha: HaMode, unfenced: str
+    facts: LifecycleFacts, onboarding: Condition, ha: HaMode, unfenced: str
 ) -> tuple[str, HaEnabledReason, str]:
     if ha is HaMode.OFF:
         return "False", _Why.SUCCEEDED, _OFF_EVERYWHERE
@@ -115,7 +115,7 @@ class HaEnabledSync:
         kube: Kube,
         hypervisors: WriteCache[Hypervisor],
         ha: HaMode,
-        fencing: Fencing,
+        fencing: FencingReadiness,
     ) -> None:
         self._ha, self._fencing = ha, fencing
         self.reads = Reads(
@@ -134,15 +134,15 @@ class HaEnabledSync:
         self._theirs: dict[str, Condition] = {}
         """Conditions that an outside HA service has written, by Hypervisor: not ours to change."""
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         name, found = facts.hypervisor.metadata.name, facts.condition(Type.HA_ENABLED)
         verdict = decide(facts, self._ha, self._fencing.problem(name))
         if verdict is None or (found is not None and found == self._theirs.get(name)):
-            return Outcome(facts)
+            return StepOutcome(facts)
         after = facts.with_condition(Type.HA_ENABLED, *verdict)
         condition = after.condition(Type.HA_ENABLED)
         if condition is None or condition == found:
-            return Outcome(facts)
+            return StepOutcome(facts)
         mine = Hypervisor(
             metadata=ObjectMeta(name=name), status=HypervisorStatus(conditions=(condition,))
         )
@@ -154,7 +154,7 @@ class HaEnabledSync:
         except ConflictError:
             if found is not None:  # or what it writes comes with the next change
                 self._theirs[name] = found
-            return Outcome(facts)
+            return StepOutcome(facts)
         self._theirs.pop(name, None)
         theirs = get_condition(written.conditions, Type.HA_ENABLED)
-        return Outcome(after if theirs == condition else facts)
+        return StepOutcome(after if theirs == condition else facts)

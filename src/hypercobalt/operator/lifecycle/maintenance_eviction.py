@@ -3,8 +3,9 @@
 Only an Eviction of the whole host that has succeeded since the maintenance began counts as one.
 After a failed or cancelled one the host is not empty, and a termination goes no further until
 the Eviction is deleted, and a new one made. Servers that come to an empty host leave by a new one
-as well, and a host to which a migration goes on (`incoming`) is not empty yet. The conditions go
-when the maintenance ends.
+as well, and a host to which a migration goes on (`incoming`) is not empty yet. For launcher pods
+that come to it another one is made, too: it waits for their end. The conditions go when the
+maintenance ends.
 
 Source: openstack-hypervisor-operator, internal/controller/hypervisor_maintenance_controller.go.
 """
@@ -36,17 +37,19 @@ from hypercobalt.compute.errors import ComputeError, RefusedError, UnreachableEr
 from hypercobalt.compute.model import Move
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.logs import get_logger
+from hypercobalt.operator.agents.launcher_pods import LauncherPods
 from hypercobalt.operator.lifecycle.evictions import REASON, Evictions
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.step import (
     PATIENCE,
     POLL,
-    Facts,
-    Outcome,
+    LifecycleFacts,
+    StepOutcome,
     Type,
     is_onboarding,
 )
 from hypercobalt.operator.shared.evictions import present
+from hypercobalt.operator.shared.guests import NO_GUESTS, HostGuests, waiting_text
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.wording import count, incoming_moves
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
@@ -81,13 +84,14 @@ class MaintenancePlan:
 
 
 def decide(
-    facts: Facts,
+    facts: LifecycleFacts,
     eviction: Eviction | None,
     labels: Collection[str],
-    forgotten: timedelta,
+    forgotten: timedelta | None,
     recovery: Eviction | None = None,
     *,
     incoming: Collection[Move] | None = (),
+    guests: HostGuests = NO_GUESTS,
 ) -> MaintenancePlan:
     """Decide the actions for the host's maintenance.
 
@@ -95,9 +99,11 @@ def decide(
         facts: of the pass.
         eviction: the one of the Hypervisor's name, if there is one.
         labels: keys of the labels to copy to a new one.
-        forgotten: after so long a host that the compute service does not list has no servers there.
+        forgotten: after so long a host that the compute service does not list has no servers there;
+            None where the hosts keep the servers, and a host is not listed for want of its address.
         recovery: the one of the HA service, if this operator is that.
         incoming: moves to the host that go on; None when they could not be read.
+        guests: VirtualMachineInstances on the host.
     """
     hypervisor, mode = facts.hypervisor, facts.hypervisor.spec.maintenance or Maintenance.NONE
     if mode == Maintenance.HA and recovery is not None:
@@ -115,12 +121,14 @@ def decide(
         )
     over = eviction is None or has_ended(eviction.status)
     if over and mode == Maintenance.TERMINATION and _is_forgotten(facts, forgotten):
-        return MaintenancePlan() if is_evicted(facts.hypervisor) else _without_service(facts)
+        evicted = is_evicted(facts.hypervisor)
+        return MaintenancePlan() if evicted else _without_service(facts, guests)
+    again = bool(_back(facts) or incoming or guests.there)
     if eviction is None:
-        if is_evicted(facts.hypervisor) and not _back(facts) and not incoming:
+        if is_evicted(facts.hypervisor) and not again:
             return MaintenancePlan()  # finished, and the Eviction deleted since
         return _running(facts, create=_eviction(hypervisor, labels))
-    return _mirror(facts, eviction, incoming)
+    return _mirror(facts, eviction, incoming, again=again)
 
 
 def _recovered(eviction: Eviction) -> MaintenancePlan:
@@ -135,7 +143,9 @@ def _recovered(eviction: Eviction) -> MaintenancePlan:
     return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
-def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None) -> MaintenancePlan:
+def _mirror(
+    facts: LifecycleFacts, eviction: Eviction, incoming: Collection[Move] | None, *, again: bool
+) -> MaintenancePlan:
     """Show how far an Eviction of this maintenance is; else have one made."""
     name, found = eviction.metadata.name, evicting(eviction.status)
     over = found is not None and found.status == ConditionStatus.FALSE
@@ -156,7 +166,7 @@ def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None)
         return _running(facts)
     if facts.condition(Type.EVICTING) is None:
         return _anew(facts, eviction)  # it ended before this maintenance began
-    if found.reason == EvictionReason.SUCCEEDED and (_back(facts) or incoming):
+    if found.reason == EvictionReason.SUCCEEDED and again:
         return _anew(facts, eviction)
     if incoming is None and not is_evicted(facts.hypervisor):
         return _running(facts)
@@ -166,7 +176,9 @@ def _mirror(facts: Facts, eviction: Eviction, incoming: Collection[Move] | None)
     return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
 
 
-def settled(facts: Facts, incoming: Sequence[Move] | None, error: str = "") -> Facts:
+def settled(
+    facts: LifecycleFacts, incoming: Sequence[Move] | None, error: str = ""
+) -> LifecycleFacts:
     """Set whether migrations to the host go on.
 
     Args:
@@ -185,23 +197,24 @@ def settled(facts: Facts, incoming: Sequence[Move] | None, error: str = "") -> F
     return facts.with_condition(type_, "True", IncomingReason.SETTLED, text)
 
 
-def _is_to_be_empty(facts: Facts) -> bool:
+def _is_to_be_empty(facts: LifecycleFacts) -> bool:
     """Whether the maintenance empties the host."""
     return facts.hypervisor.spec.maintenance in EMPTYING and not is_onboarding(facts)
 
 
-def _look_again(facts: Facts) -> timedelta | None:
+def _look_again(facts: LifecycleFacts) -> timedelta | None:
     found = facts.condition(Type.INCOMING_MIGRATIONS_SETTLED)
     if found is not None and found.status != ConditionStatus.TRUE:
         return POLL if found.status == ConditionStatus.FALSE else PATIENCE
     return PATIENCE if _may_be_forgotten(facts) else None
 
 
-def _is_forgotten(facts: Facts, after: timedelta) -> bool:
+def _is_forgotten(facts: LifecycleFacts, after: timedelta | None) -> bool:
     """Whether the compute service has not had a registered host for long."""
     found = facts.condition(Type.REGISTERED)
     return (
-        found is not None
+        after is not None
+        and found is not None
         and found.reason == RegisteredReason.NOT_REGISTERED
         and bool(facts.hypervisor.status.serviceId)
         and facts.now - found.lastTransitionTime >= after
@@ -212,20 +225,24 @@ def _is_leaving(hypervisor: Hypervisor) -> bool:
     return hypervisor.spec.maintenance == Maintenance.TERMINATION
 
 
-def _may_be_forgotten(facts: Facts) -> bool:
+def _may_be_forgotten(facts: LifecycleFacts) -> bool:
     """Whether only time has to pass until the host counts as forgotten."""
     leaves = _is_leaving(facts.hypervisor) and not is_evicted(facts.hypervisor)
     return leaves and _is_forgotten(facts, timedelta(0))
 
 
-def _without_service(facts: Facts) -> MaintenancePlan:
+def _without_service(facts: LifecycleFacts, guests: HostGuests) -> MaintenancePlan:
     """Decide for a host that the compute service no longer lists.
 
     The compute service deletes no service that has servers; its agent may list others. The last
-    report of an agent on a Node that is not in order is out of date.
+    report of an agent is out of date once it is silent on a Node that is not in order.
     """
+    if guests.any:
+        text = f"the compute service no longer has the host; {waiting_text(guests, 'the host')}"
+        return MaintenancePlan(condition=("False", SyncReason.FAILED, text), evicted=False)
     there = facts.hypervisor.status.numInstances or 0
-    if there and facts.holds(Type.NODE_HEALTHY, "True"):
+    reports = facts.holds(Type.NODE_HEALTHY, "True") or facts.holds(Type.AGENT_REPORTING, "True")
+    if there and reports:
         text = (
             f"the compute service no longer has the host, but its node agent reports "
             f"{count(there)} there: identify them, then destroy them or register the host again"
@@ -235,18 +252,18 @@ def _without_service(facts: Facts) -> MaintenancePlan:
     return MaintenancePlan(condition=("False", SyncReason.SUCCEEDED, text), evicted=True)
 
 
-def _anew(facts: Facts, eviction: Eviction) -> MaintenancePlan:
+def _anew(facts: LifecycleFacts, eviction: Eviction) -> MaintenancePlan:
     """Delete an Eviction that does not cover the present servers; a new one follows."""
     return _running(facts, delete=eviction)
 
 
-def _back(facts: Facts) -> tuple[str, ...]:
+def _back(facts: LifecycleFacts) -> tuple[str, ...]:
     """Return servers on a host that was empty: a resize was reverted, or they were placed there."""
     return facts.host.servers if facts.host is not None and is_evicted(facts.hypervisor) else ()
 
 
 def _running(
-    facts: Facts,
+    facts: LifecycleFacts,
     text: str = "Evicting",
     *,
     create: Eviction | None = None,
@@ -294,25 +311,32 @@ class EvictingSync:
         labels: Collection[str],
         forgotten: timedelta,
         *,
+        launchers: LauncherPods,
         ha: HaMode,
     ) -> None:
-        self._ha = ha
+        self._launchers, self._ha = launchers, ha
         self._kube, self._evictions, self._labels = kube, evictions, tuple(labels)
-        self._hosts, self._moves, self._forgotten = service.hosts, service.moves, forgotten
+        self._hosts, self._moves = service.hosts, service.moves
+        self._forgotten = forgotten if service.counts_servers else None
         self.reads = Reads(
             fields=frozenset({"spec.maintenance", "metadata.deletionTimestamp"}),
             labels=frozenset(labels),
-            at_times={"status.numInstances": _is_leaving, Type.NODE_HEALTHY: _is_leaving},
+            at_times={
+                "status.numInstances": _is_leaving,
+                Type.NODE_HEALTHY: _is_leaving,
+                Type.AGENT_REPORTING: _is_leaving,
+            },
         )
         self._deleted: dict[str, str] = {}
         """UIDs of deleted Evictions by names, until the watch reports the deletion."""
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         name = facts.hypervisor.metadata.name
         facts, incoming = await self._settle(facts)
         seen, eviction = await self._seen(facts), self._known(name, facts.now)
-        recovery = self._recovery(name)
-        plan = decide(seen, eviction, self._labels, self._forgotten, recovery, incoming=incoming)
+        recovery, guests = self._recovery(name), await self._guests(facts)
+        labels, after = self._labels, self._forgotten
+        plan = decide(seen, eviction, labels, after, recovery, incoming=incoming, guests=guests)
         if plan.delete is not None:
             log.info("deleting_eviction", eviction=name)
             uid = plan.delete.metadata.uid
@@ -332,9 +356,11 @@ class EvictingSync:
                 facts = facts.without_condition(type_)
         if plan.evicted is not None:
             facts = facts.with_status(evicted=plan.evicted)
-        return Outcome(facts, _look_again(facts))
+        return StepOutcome(facts, _look_again(facts))
 
-    async def _settle(self, facts: Facts) -> tuple[Facts, tuple[Move, ...] | None]:
+    async def _settle(
+        self, facts: LifecycleFacts
+    ) -> tuple[LifecycleFacts, tuple[Move, ...] | None]:
         """Return moves to a host that must be empty, and the facts with their condition."""
         if facts.host is None or not _is_to_be_empty(facts):
             return facts, ()
@@ -347,12 +373,20 @@ class EvictingSync:
             return settled(facts, None, str(error)), None
         return settled(facts, incoming), incoming
 
+    async def _guests(self, facts: LifecycleFacts) -> HostGuests:
+        """Return the guests of a host that must be empty, whose launcher pods are then watched."""
+        name = facts.hypervisor.metadata.name
+        if not _is_to_be_empty(facts):
+            self._launchers.release(name)
+            return NO_GUESTS
+        return await self._launchers.follow(name, name)
+
     def _recovery(self, name: str) -> Eviction | None:
         if self._ha is HaMode.EXTERNAL:
             return None
         return present(self._evictions.of(name))
 
-    async def _seen(self, facts: Facts) -> Facts:
+    async def _seen(self, facts: LifecycleFacts) -> LifecycleFacts:
         """Return the facts, with an evicted host's servers counted again if any are shown."""
         if not _back(facts) or facts.host is None:
             return facts

@@ -27,8 +27,8 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import AggregatesReason, OnboardingReason
 from hypercobalt.operator.lifecycle.holding import is_tested
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import POLL, Facts, Type
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import POLL, LifecycleFacts, Type
 from hypercobalt.operator.shared.ha_mode import HaMode
 
 NAME: Final = "onboarding"
@@ -83,19 +83,24 @@ class OnboardingPlan:
     look_again: timedelta | None = None
 
 
-def is_wanted(facts: Facts) -> bool:
+def is_wanted(facts: LifecycleFacts) -> bool:
     """Whether the host should be in service, or come into it."""
     spec, going = facts.hypervisor.spec, facts.hypervisor.metadata.deletionTimestamp
     return bool(spec.lifecycleEnabled) and spec.maintenance != Maintenance.TERMINATION and not going
 
 
-def may_go_on(facts: Facts) -> bool:
+def may_go_on(facts: LifecycleFacts) -> bool:
     """Whether the onboarding may go on now: the host is wanted, and not in maintenance."""
     return is_wanted(facts) and not facts.hypervisor.spec.maintenance
 
 
 def decide(
-    facts: Facts, skip: Skip | None, unmet: str, settings: Settings, *, grouped: bool = True
+    facts: LifecycleFacts,
+    skip: Skip | None,
+    unmet: str,
+    settings: LifecycleSettings,
+    *,
+    grouped: bool = True,
 ) -> OnboardingPlan:
     """Decide the next step.
 
@@ -123,7 +128,7 @@ def decide(
     return _end(facts, unmet, settings.ha)
 
 
-def is_checked(facts: Facts, settings: Settings) -> bool:
+def is_checked(facts: LifecycleFacts, settings: LifecycleSettings) -> bool:
     """Whether the checks are due: before a test, and at the end when nothing else is missing."""
     found = facts.condition(Type.ONBOARDING)
     if found is None or found.status != "True":
@@ -139,7 +144,7 @@ def _why_not(hypervisor: Hypervisor) -> str:
     return TERMINATION if leaves else DELETED
 
 
-def _abort(facts: Facts, found: Condition | None, why: str) -> OnboardingPlan:
+def _abort(facts: LifecycleFacts, found: Condition | None, why: str) -> OnboardingPlan:
     """Take back an onboarding that has begun, or ended well: the host is not ours now."""
     tested = is_tested(facts.hypervisor)
     if not tested and found is None:
@@ -149,7 +154,7 @@ def _abort(facts: Facts, found: Condition | None, why: str) -> OnboardingPlan:
 
 
 def _begin(
-    facts: Facts, found: Condition | None, skip: Skip | None, settings: Settings
+    facts: LifecycleFacts, found: Condition | None, skip: Skip | None, settings: LifecycleSettings
 ) -> OnboardingPlan:
     if found is not None and found.status == "False" and _rests(facts, found):
         left = found.lastTransitionTime + settings.retry_pause - facts.now
@@ -160,12 +165,14 @@ def _begin(
     return OnboardingPlan(condition=("True", _Why.INITIAL, "Onboarding begins"))
 
 
-def _rests(facts: Facts, found: Condition) -> bool:
+def _rests(facts: LifecycleFacts, found: Condition) -> bool:
     """Whether it failed with the present spec: a change of the spec starts another onboarding."""
     return found.observedGeneration == facts.hypervisor.metadata.generation
 
 
-def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> OnboardingPlan:
+def _initial(
+    facts: LifecycleFacts, skip: Skip | None, unmet: str, *, grouped: bool
+) -> OnboardingPlan:
     if skip is not None and skip.stays:
         return _handover(facts, skip)
     if unmet:
@@ -180,7 +187,7 @@ def _initial(facts: Facts, skip: Skip | None, unmet: str, *, grouped: bool) -> O
     return OnboardingPlan(Act.ENABLE, ("True", _Why.TESTING, "Smoke test begins"))
 
 
-def _testing(facts: Facts, *, grouped: bool) -> OnboardingPlan:
+def _testing(facts: LifecycleFacts, *, grouped: bool) -> OnboardingPlan:
     """Wait until the host is in its zone: before that, Nova would not find it for the test."""
     waits = _lacks_aggregates(facts) if grouped else ""
     if waits:
@@ -190,7 +197,7 @@ def _testing(facts: Facts, *, grouped: bool) -> OnboardingPlan:
     return OnboardingPlan(Act.TEST)
 
 
-def _lacks_aggregates(facts: Facts) -> str:
+def _lacks_aggregates(facts: LifecycleFacts) -> str:
     """Return what the test aggregates wait for; "" when the host is in them."""
     found = facts.condition(Type.AGGREGATES_UPDATED)
     if found is None or found.reason not in (AggregatesReason.TEST_AGGREGATES, _FAILED):
@@ -199,13 +206,13 @@ def _lacks_aggregates(facts: Facts) -> str:
     return f"Waiting for the test aggregates: {found.message}" if failed else ""
 
 
-def _handover(facts: Facts, skip: Skip) -> OnboardingPlan:
+def _handover(facts: LifecycleFacts, skip: Skip) -> OnboardingPlan:
     act = Act.CLEAN_UP if is_tested(facts.hypervisor) else Act.NONE
     text = f"No smoke test ({skip.why}); waiting for the remaining conditions"
     return OnboardingPlan(act, ("True", _Why.HANDOVER, text))
 
 
-def _missing(facts: Facts, ha: HaMode) -> list[str]:
+def _missing(facts: LifecycleFacts, ha: HaMode) -> list[str]:
     """Return conditions that must be True at the end, and are not."""
     wanted = [Type.AGGREGATES_UPDATED, Type.TRAITS_UPDATED]
     if facts.hypervisor.spec.highAvailability and ha is not HaMode.OFF:
@@ -213,7 +220,7 @@ def _missing(facts: Facts, ha: HaMode) -> list[str]:
     return [type_ for type_ in wanted if not facts.holds(type_, "True")]
 
 
-def _end(facts: Facts, unmet: str, ha: HaMode) -> OnboardingPlan:
+def _end(facts: LifecycleFacts, unmet: str, ha: HaMode) -> OnboardingPlan:
     if missing := _missing(facts, ha):
         text = f"Waiting for {'; '.join(_lacks(facts, type_) for type_ in missing)}"
         return OnboardingPlan(condition=("True", _Why.HANDOVER, text), waits_for=" ".join(missing))
@@ -222,14 +229,14 @@ def _end(facts: Facts, unmet: str, ha: HaMode) -> OnboardingPlan:
     return OnboardingPlan(Act.ENABLE, ("False", _Why.SUCCEEDED, "Onboarding completed"))
 
 
-def _unmet(facts: Facts, stage: OnboardingReason, unmet: str) -> OnboardingPlan:
+def _unmet(facts: LifecycleFacts, stage: OnboardingReason, unmet: str) -> OnboardingPlan:
     """Wait for the host to be in order: switches and probes are not watched, the status is."""
     poll = POLL if facts.holds(Type.LIBVIRT_CONNECTION, "True") else None
     text = f"Waiting for checks of the host: {unmet}"
     return OnboardingPlan(condition=("True", stage, text), waits_for="Checks", look_again=poll)
 
 
-def _lacks(facts: Facts, type_: str) -> str:
+def _lacks(facts: LifecycleFacts, type_: str) -> str:
     found = facts.condition(type_)
     if found is not None:
         return f"{type_} ({found.message})"

@@ -22,9 +22,9 @@ from hypercobalt.operator.lifecycle import onboarding, service, smoke_test
 from hypercobalt.operator.lifecycle.checks import probed, read_switch, unmet, unreported
 from hypercobalt.operator.lifecycle.onboarding import Act, OnboardingPlan, Skip
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.smoke_test import Next
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.smoke_test import SmokeTestAction
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts, StepOutcome, Type
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 from hypercobalt.runtime import Cache, Kube
 
@@ -41,7 +41,7 @@ class Onboarding:
     name = onboarding.NAME
 
     def __init__(
-        self, kube: Kube, service: ComputeService, nodes: Cache[Node], settings: Settings
+        self, kube: Kube, service: ComputeService, nodes: Cache[Node], settings: LifecycleSettings
     ) -> None:
         self._kube, self._service = kube, service
         self._nodes, self._settings = nodes, settings
@@ -70,7 +70,7 @@ class Onboarding:
             },
         )
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         plan = OnboardingPlan()
         try:
             skip = await self._skip(facts)
@@ -85,7 +85,7 @@ class Onboarding:
         except ComputeError as error:
             return _failed(facts, plan, error)
 
-    async def _skip(self, facts: Facts) -> Skip | None:
+    async def _skip(self, facts: LifecycleFacts) -> Skip | None:
         """Return why the host is not tested; None when it is, or when that does not matter now."""
         found, host = facts.condition(Type.ONBOARDING), facts.host
         over = facts.holds(Type.ONBOARDING, "False", _Why.SUCCEEDED)
@@ -102,7 +102,7 @@ class Onboarding:
             return Skip("the Node's label is skip-tests")
         return Skip(f"{self._service.name} has none") if tests is None else None
 
-    async def _unmet(self, facts: Facts, skip: Skip | None) -> str:
+    async def _unmet(self, facts: LifecycleFacts, skip: Skip | None) -> str:
         name, zoned = facts.hypervisor.metadata.name, self._service.aggregates is not None
         stays = skip is not None and skip.stays
         initial = facts.holds(Type.ONBOARDING, "True", _Why.INITIAL)
@@ -115,7 +115,7 @@ class Onboarding:
             switch = await read_switch(self._kube, name, self._settings.ovs_namespace)
         return unmet(facts, self._nodes.get(name), switch, self._settings)
 
-    async def _act(self, facts: Facts, plan: OnboardingPlan) -> Outcome:
+    async def _act(self, facts: LifecycleFacts, plan: OnboardingPlan) -> StepOutcome:
         host = facts.host
         if plan.act is Act.TEST and host is not None and self._service.smoke_tests is not None:
             return await self._test(facts, host, self._service.smoke_tests)
@@ -123,7 +123,7 @@ class Onboarding:
             await self._clean_up(facts)
             facts = facts.with_status(smokeTest=None)
         if plan.act is Act.ENABLE and host is not None:
-            if service.differs(host, service.Desired(enabled=True)):
+            if service.differs(host, service.DesiredService(enabled=True)):
                 log.info("enabling_host", hypervisor=facts.hypervisor.metadata.name)
                 await self._service.hosts.enable(host)
                 enabled = replace(host, enabled=True, disabled_reason="", forced_down=False)
@@ -132,9 +132,9 @@ class Onboarding:
         if (found := plan.condition) is not None:
             of_spec = found[0] == "False"
             facts = _set(facts, *found, of_spec=of_spec, waits_for=plan.waits_for)
-        return Outcome(facts, plan.look_again)
+        return StepOutcome(facts, plan.look_again)
 
-    async def _clean_up(self, facts: Facts) -> None:
+    async def _clean_up(self, facts: LifecycleFacts) -> None:
         tests = self._service.smoke_tests
         if tests is None:
             return
@@ -143,7 +143,7 @@ class Onboarding:
                 log.info("deleting_test_server", server=server.id, name=name)
                 await tests.delete(server)
 
-    async def _test(self, facts: Facts, host: Host, tests: SmokeTests) -> Outcome:
+    async def _test(self, facts: LifecycleFacts, host: Host, tests: SmokeTests) -> StepOutcome:
         name, test = _name(facts, host), facts.hypervisor.status.smokeTest or SmokeTest()
         found = await tests.find(name)
         console = await self._console(tests, smoke_test.wants_console(found, test))
@@ -152,7 +152,7 @@ class Onboarding:
             log.info("deleting_test_server", server=server.id, name=name)
             await tests.delete(server)
         progress = plan.test
-        if plan.next is Next.CREATE:
+        if plan.next is SmokeTestAction.CREATE:
             zone = facts.hypervisor.metadata.labels.get(ZONE_LABEL, "")
             log.info("booting_test_server", hypervisor=facts.hypervisor.metadata.name, name=name)
             try:
@@ -161,18 +161,18 @@ class Onboarding:
                 progress = SmokeTest(progress.attempts, None, str(error))
             else:
                 progress = SmokeTest(progress.attempts, made.id, progress.lastFailure)
-        if plan.next is Next.GIVEN_UP:
+        if plan.next is SmokeTestAction.GIVEN_UP:
             text = f"{plan.message}; tried again after {short_duration(self._settings.retry_pause)}"
             left = plan.test if plan.delete else None  # what remains is deleted by a later pass
             facts = facts.with_status(smokeTest=left)
             given_up = _set(facts, "False", _Why.ABORTED, text, of_spec=True)
-            return Outcome(given_up, self._settings.retry_pause)
-        if plan.next is Next.PASSED:
+            return StepOutcome(given_up, self._settings.retry_pause)
+        if plan.next is SmokeTestAction.PASSED:
             passed = facts.with_status(smokeTest=None)
             text = f"{plan.message}; handing over"
-            return Outcome(_set(passed, "True", _Why.HANDOVER, text))
+            return StepOutcome(_set(passed, "True", _Why.HANDOVER, text))
         after = _set(facts.with_status(smokeTest=progress), "True", _Why.TESTING, plan.message)
-        return Outcome(after, self._settings.poll, final=plan.next is Next.CREATE)
+        return StepOutcome(after, self._settings.poll, final=plan.next is SmokeTestAction.CREATE)
 
     async def _console(self, tests: SmokeTests, server: TestServer | None) -> str | None:
         if server is None:
@@ -185,7 +185,7 @@ class Onboarding:
             return None
 
 
-def _failed(facts: Facts, plan: OnboardingPlan, error: ComputeError) -> Outcome:
+def _failed(facts: LifecycleFacts, plan: OnboardingPlan, error: ComputeError) -> StepOutcome:
     found, waits_for = facts.condition(Type.ONBOARDING), type(error).__name__
     if plan.act is Act.CLEAN_UP and plan.condition and plan.condition[0] == "False":
         text = f"{plan.condition[2]}; cannot delete the test servers yet: {error}"
@@ -195,18 +195,18 @@ def _failed(facts: Facts, plan: OnboardingPlan, error: ComputeError) -> Outcome:
     else:
         text = f"Cannot continue yet: {error}"
         after = _set(facts, found.status, found.reason, text, waits_for=waits_for)
-    return Outcome(after, PATIENCE, error)
+    return StepOutcome(after, PATIENCE, error)
 
 
 def _set(
-    facts: Facts,
+    facts: LifecycleFacts,
     status: str,
     reason: str,
     message: str,
     *,
     of_spec: bool = False,
     waits_for: str = "",
-) -> Facts:
+) -> LifecycleFacts:
     found = facts.condition(Type.ONBOARDING)
     known = found is None or _is_stage(found)
     ONBOARDING_STAGES.check((found.reason if found else None) if known else "", reason)
@@ -231,11 +231,11 @@ def _has_failed(hypervisor: Hypervisor) -> bool:
     return found is not None and found.reason == _Why.ABORTED
 
 
-def _name(facts: Facts, host: Host) -> str:
+def _name(facts: LifecycleFacts, host: Host) -> str:
     return smoke_test.server_name(facts.hypervisor, host.name)
 
 
-def _names(facts: Facts) -> tuple[str, ...]:
+def _names(facts: LifecycleFacts) -> tuple[str, ...]:
     """Return the possible names of the Hypervisor's test server, also when its host is gone."""
     hypervisor = facts.hypervisor
     hosts = [facts.host.name] if facts.host else []

@@ -23,7 +23,13 @@ from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.holding import FINALIZER, has_node, is_needed, is_tested
 from hypercobalt.operator.lifecycle.reads import Inputs, LastPass, Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step, Type
+from hypercobalt.operator.lifecycle.step import (
+    PATIENCE,
+    LifecycleFacts,
+    LifecycleStep,
+    StepOutcome,
+    Type,
+)
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Clock, Kube, Metrics, Recorder, Result
 from hypercobalt.runtime.finalizer import Finalizer
@@ -67,12 +73,12 @@ _ROUNDS: Final = 8  # more than any way through the states has steps
 class _Pass:
     """State that the steps of one pass have left so far."""
 
-    facts: Facts
+    facts: LifecycleFacts
     look_again: timedelta | None = None
     error: HypercobaltError | None = None
     final: bool = False
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: StepOutcome) -> None:
         self.facts = outcome.facts
         self.final = self.final or outcome.final
         self.error = outcome.error or self.error
@@ -99,8 +105,8 @@ class LifecycleReconciler:
         kube: Kube,
         hypervisors: WriteCache[Hypervisor],
         statuses: StatusWriter,
-        registration: Step,
-        steps: Sequence[Step],
+        registration: LifecycleStep,
+        steps: Sequence[LifecycleStep],
         *,
         drift: Drift,
         clock: Clock,
@@ -120,7 +126,7 @@ class LifecycleReconciler:
         self._last.pop(name, None)
         if stored is None or (_is_going(stored) and not self._finalizer.is_on(stored)):
             return Result()
-        run = _Pass(Facts(stored, None, self._clock.now()))
+        run = _Pass(LifecycleFacts(stored, None, self._clock.now()))
         if is_true(stored.conditions, Type.OFFBOARDED):
             await self._let_go(run)
             return Result()
@@ -176,13 +182,13 @@ class LifecycleReconciler:
                 await self._kube.delete(Eviction, known.metadata.name)
             await self._finalizer.remove(known)
 
-    async def _one(self, step: Step, run: _Pass) -> None:
+    async def _one(self, step: LifecycleStep, run: _Pass) -> None:
         name, started = step.name, self._clock.monotonic()
         try:
             outcome = await step.run(run.facts)
         except HypercobaltError as error:
             # The others go on and the status is written; the step is tried again.
-            outcome = Outcome(run.facts, PATIENCE, error)
+            outcome = StepOutcome(run.facts, PATIENCE, error)
         run.take(outcome)
         result = "error" if outcome.error else "requeue_after" if outcome.look_again else "success"
         self._metrics.reconcile_total.labels(name, result).inc()

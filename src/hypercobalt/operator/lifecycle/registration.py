@@ -24,7 +24,7 @@ from hypercobalt.compute.port import ComputeService
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.claims import owner, wants_host
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts, StepOutcome, Type
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, host_names
 from hypercobalt.runtime import Recorder
 
@@ -42,8 +42,8 @@ Raises:
 
 
 def decide(
-    facts: Facts, found: Host | None, claimants: Iterable[Hypervisor], service: str
-) -> Facts:
+    facts: LifecycleFacts, found: Host | None, claimants: Iterable[Hypervisor], service: str
+) -> LifecycleFacts:
     """Set whether the host is registered.
 
     Args:
@@ -82,7 +82,7 @@ def decide(
     return replace(after, host=found)
 
 
-def with_service(facts: Facts, service: str) -> Facts:
+def with_service(facts: LifecycleFacts, service: str) -> LifecycleFacts:
     """Set whether the host's own service reports to the compute service.
 
     Args:
@@ -132,9 +132,9 @@ class Registration:
         self._service, self._claimants, self._events = service, claimants, events
         self._elsewhere = elsewhere
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         if not wants_host(facts.hypervisor):
-            return Outcome(facts)
+            return StepOutcome(facts)
         try:
             found = await self._find(facts.hypervisor)
             claimants = await self._claims(facts.hypervisor, found) if found else ()
@@ -147,9 +147,9 @@ class Registration:
             after = with_service(after, self._service.name)
         if found is not None and _is_turned_away(after) and not _is_turned_away(facts):
             self._report(owner(found, facts.hypervisor, claimants), after, found)
-        return Outcome(after, PATIENCE if _is_turned_away(after) else None)
+        return StepOutcome(after, PATIENCE if _is_turned_away(after) else None)
 
-    def _report(self, has: Hypervisor, after: Facts, found: Host) -> None:
+    def _report(self, has: Hypervisor, after: LifecycleFacts, found: Host) -> None:
         """Record a Warning on both: neither may lose a host to the other unseen."""
         other = after.hypervisor
         condition = after.condition(Type.REGISTERED)
@@ -175,14 +175,16 @@ class Registration:
         return None
 
 
-def _is_turned_away(facts: Facts) -> bool:
+def _is_turned_away(facts: LifecycleFacts) -> bool:
     return facts.holds(Type.REGISTERED, "False", RegisteredReason.CLAIMED)
 
 
-def _failed(facts: Facts, reason: RegisteredReason, error: HypercobaltError) -> Outcome:
+def _failed(
+    facts: LifecycleFacts, reason: RegisteredReason, error: HypercobaltError
+) -> StepOutcome:
     text = f"Cannot read the host from the compute service: {error}"
     after = facts.with_condition(Type.REGISTERED, "Unknown", reason, text, waits_for=reason)
     if facts.condition(Type.COMPUTE_SERVICE_UP) is not None:
         why = ComputeServiceReason.NOT_READ
         after = after.with_condition(Type.COMPUTE_SERVICE_UP, "Unknown", why, text)
-    return Outcome(replace(after, host=None), PATIENCE, error)
+    return StepOutcome(replace(after, host=None), PATIENCE, error)

@@ -40,7 +40,14 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.evictions import Evictions, keeps_disabled
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome, Type, is_onboarding
+from hypercobalt.operator.lifecycle.step import (
+    PATIENCE,
+    POLL,
+    LifecycleFacts,
+    StepOutcome,
+    Type,
+    is_onboarding,
+)
 from hypercobalt.operator.shared.ha_mode import HaMode
 
 log = get_logger(__name__)
@@ -58,7 +65,7 @@ _Why = DisabledReason
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class DesiredService:
     """Desired state of the host in the compute service.
 
     Args:
@@ -73,8 +80,8 @@ class Desired:
 
 
 def desired(
-    facts: Facts, eviction: Eviction | None, ha: HaMode = HaMode.EXTERNAL
-) -> Desired | None:
+    facts: LifecycleFacts, eviction: Eviction | None, ha: HaMode = HaMode.EXTERNAL
+) -> DesiredService | None:
     """Return the desired state; None leaves the host as it is.
 
     Args:
@@ -87,16 +94,16 @@ def desired(
     if facts.host is None or is_onboarding(facts) or theirs:
         return None
     if mode in EMPTYING or mode == Maintenance.HA:
-        return Desired(False, f"Hypervisor CRD: spec.maintenance={mode}")
+        return DesiredService(False, f"Hypervisor CRD: spec.maintenance={mode}")
     if eviction is not None:
         text = f"Eviction {eviction.metadata.name}: {eviction.spec.reason}"
-        return Desired(False, text[:_LONGEST], yields=True)
+        return DesiredService(False, text[:_LONGEST], yields=True)
     pressed = _is_false_for(facts, Type.NODE_HEALTHY, _PRESSURES)
     failed = _is_false_for(facts, Type.ACCEPTS_NEW_INSTANCES, (AcceptsReason.MEMORY_FAILED,))
     if (unwell := pressed or failed) and ha is not HaMode.OFF:
-        return Desired(False, f"Node condition: {unwell}", yields=True)
+        return DesiredService(False, f"Node condition: {unwell}", yields=True)
     if broken := _is_false_for(facts, Type.NETWORK_HEALTHY, NETWORK_BROKEN):
-        return Desired(False, f"Network condition: {broken}", yields=True)
+        return DesiredService(False, f"Network condition: {broken}", yields=True)
     if _is_held_by_ha(facts, ha):
         return None
     in_service = facts.holds(Type.ONBOARDING, "False", OnboardingReason.SUCCEEDED)
@@ -107,23 +114,23 @@ def desired(
         return None
     # What was disabled until now by us, or by the HA service, is over, as is what is not noted.
     ends = noted is None or (disabled and noted.reason != _Why.BY_OTHERS)
-    return Desired(True, yields=not ends)
+    return DesiredService(True, yields=not ends)
 
 
-def _is_held_by_ha(facts: Facts, ha: HaMode) -> bool:
+def _is_held_by_ha(facts: LifecycleFacts, ha: HaMode) -> bool:
     """Whether the host counts as dead: the HA service takes it back before it is enabled."""
     record = facts.hypervisor.fencing
     return ha is HaMode.INTERNAL and record is not None and is_declared_dead(record)
 
 
-def _is_false_for(facts: Facts, type_: str, reasons: Collection[str]) -> str:
+def _is_false_for(facts: LifecycleFacts, type_: str, reasons: Collection[str]) -> str:
     """Return the reason of a False condition, if it is one of `reasons`; else ""."""
     found = facts.condition(type_)
     why = found.reason if found is not None and found.status == "False" else ""
     return why if why in reasons else ""
 
 
-def differs(host: Host, wanted: Desired) -> bool:
+def differs(host: Host, wanted: DesiredService) -> bool:
     """Whether the compute service has to be changed."""
     if not wanted.enabled:
         if host.enabled:
@@ -155,23 +162,23 @@ class ServiceSync:
     def __init__(self, hosts: Hosts, evictions: Evictions, ha: HaMode) -> None:
         self._hosts, self._evictions, self._ha = hosts, evictions, ha
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         name = facts.hypervisor.metadata.name
         wanted = desired(facts, keeps_disabled(self._evictions.of(name)), self._ha)
         if wanted is None or facts.host is None:
-            return Outcome(facts)
+            return StepOutcome(facts)
         host = facts.host
         if not differs(host, wanted):
-            return Outcome(_set(facts, host))
+            return StepOutcome(_set(facts, host))
         if wanted.enabled and not (host.up or host.forced_down):
-            return Outcome(_waiting(facts, host), POLL)
+            return StepOutcome(_waiting(facts, host), POLL)
         try:
             after = await self._apply(host, wanted)
         except ComputeError as error:
             return _failed(facts, host, wanted, error)
-        return Outcome(_set(replace(facts, host=after), after))
+        return StepOutcome(_set(replace(facts, host=after), after))
 
-    async def _apply(self, host: Host, wanted: Desired) -> Host:
+    async def _apply(self, host: Host, wanted: DesiredService) -> Host:
         if wanted.enabled:
             log.info("enabling_host", host=host.name, was=host.disabled_reason)
             await self._hosts.enable(host)
@@ -181,12 +188,12 @@ class ServiceSync:
         return replace(host, enabled=False, disabled_reason=wanted.reason)
 
 
-def _set(facts: Facts, host: Host) -> Facts:
+def _set(facts: LifecycleFacts, host: Host) -> LifecycleFacts:
     status, reason, text = _state(host)
     return facts.with_condition(Type.HYPERVISOR_DISABLED, status, reason, text)
 
 
-def _waiting(facts: Facts, host: Host) -> Facts:
+def _waiting(facts: LifecycleFacts, host: Host) -> LifecycleFacts:
     text = (
         f"Hypervisor is disabled: {host.disabled_reason or 'without a reason'}; waiting for its "
         "compute service to report, then it is enabled"
@@ -205,9 +212,11 @@ def _state(host: Host) -> tuple[str, DisabledReason, str]:
     return "True", _Why.BY_OTHERS, text
 
 
-def _failed(facts: Facts, host: Host, wanted: Desired, error: HypercobaltError) -> Outcome:
+def _failed(
+    facts: LifecycleFacts, host: Host, wanted: DesiredService, error: HypercobaltError
+) -> StepOutcome:
     """Keep the condition at the host's actual state; an eviction waits for it."""
     text = f"Cannot {'enable' if wanted.enabled else 'disable'} the host: {error}"
     status = "False" if host.enabled else "True"
     after = facts.with_condition(Type.HYPERVISOR_DISABLED, status, _Why.FAILED, text)
-    return Outcome(after, PATIENCE, error)
+    return StepOutcome(after, PATIENCE, error)

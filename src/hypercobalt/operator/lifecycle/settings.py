@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
+from hypercobalt.errors import ConfigurationError
 from hypercobalt.operator.shared.ha_mode import HaMode
+
+_VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
+NODE, HYPERVISOR = "node:", "hypervisor:"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LifecycleSettings:
     """Settings of the steps; the flags of `cobalt operator` set them.
 
     Args:
@@ -48,3 +54,22 @@ class Settings:
     compare: timedelta = timedelta(minutes=1)
     resync: timedelta = timedelta(minutes=30)
     ha: HaMode = HaMode.EXTERNAL
+
+
+def parse_version(text: str) -> tuple[int, int, int] | None:
+    """`major.minor.release`, or `major.minor`; None for anything else."""
+    found = _VERSION.fullmatch(text)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+def check_probe(text: str) -> str:
+    """Return a storage probe as it was configured, if it is valid.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    if text.startswith((NODE, HYPERVISOR)) and text.partition(":")[2]:
+        return text
+    raise ConfigurationError(
+        f"--storage-probes {text!r}: must be node:TYPE or hypervisor:TYPE, TYPE of a condition"
+    )

@@ -18,13 +18,13 @@ from hypercobalt.api.duration import short_duration
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.model import ServerStatus, TestServer
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
 
 CONSOLE_LINES: Final = 11
 _LONGEST_FAULT: Final = 500  # characters
 
 
-class Next(Enum):
+class SmokeTestAction(Enum):
     """Next action of the smoke test."""
 
     CREATE = auto()
@@ -40,13 +40,13 @@ class SmokePlan:
     """Actions of one pass.
 
     Args:
-        next: see `Next`.
+        next: see `SmokeTestAction`.
         message: for a person.
         test: how far it is then.
         delete: servers to delete; some are left when it is given up because of them.
     """
 
-    next: Next
+    next: SmokeTestAction
     message: str
     test: SmokeTest
     delete: tuple[TestServer, ...] = ()
@@ -67,7 +67,7 @@ def decide(
     found: Sequence[TestServer],
     test: SmokeTest,
     console: str | None,
-    settings: Settings,
+    settings: LifecycleSettings,
     now: datetime,
 ) -> SmokePlan:
     """Decide how the test goes on.
@@ -90,11 +90,13 @@ def decide(
         return _failed(test, "it was deleted outside hypercobalt", settings, now)
     if mine is None and attempts >= settings.test_tries:
         text = f"Smoke test failed {attempts} times, at last: {test.lastFailure}"
-        return SmokePlan(Next.GIVEN_UP, text, test)
+        return SmokePlan(SmokeTestAction.GIVEN_UP, text, test)
     if mine is None:
         why = f"; the one before: {test.lastFailure}" if test.lastFailure else ""
         text = f"Smoke test, try {attempts + 1} of {settings.test_tries}: booting a server{why}"
-        return SmokePlan(Next.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure))
+        return SmokePlan(
+            SmokeTestAction.CREATE, text, SmokeTest(attempts + 1, None, test.lastFailure)
+        )
     if mine.status == ServerStatus.ERROR:
         return _failed(
             test, mine.fault[:_LONGEST_FAULT] or "it went into ERROR", settings, now, found
@@ -105,10 +107,10 @@ def decide(
             return _failed(test, why, settings, now, found)
         since = f"{mine.created:%H:%M:%SZ}"
         text = f"Smoke test, {count}: server {mine.id} is {mine.status} since {since}"
-        return SmokePlan(Next.WAIT, text, test, others)
+        return SmokePlan(SmokeTestAction.WAIT, text, test, others)
     if console is not None and mine.name in console:
         text = f"Smoke test, {count}: server {mine.id} has booted"
-        return SmokePlan(Next.PASSED, text, test, tuple(found))
+        return SmokePlan(SmokeTestAction.PASSED, text, test, tuple(found))
     if mine.launched is not None and now - mine.launched >= settings.console_limit:
         why = (
             f"timeout: no output on its console {short_duration(settings.console_limit)} "
@@ -116,11 +118,11 @@ def decide(
         )
         return _failed(test, why, settings, now, found)
     text = f"Smoke test, {count}: server {mine.id} runs, its console does not show its name yet"
-    return SmokePlan(Next.WAIT, text, test, others)
+    return SmokePlan(SmokeTestAction.WAIT, text, test, others)
 
 
 def _deleting(
-    test: SmokeTest, others: tuple[TestServer, ...], settings: Settings, now: datetime
+    test: SmokeTest, others: tuple[TestServer, ...], settings: LifecycleSettings, now: datetime
 ) -> SmokePlan:
     since = test.deletingSince or now.replace(microsecond=0)
     after = SmokeTest(test.attempts or 0, None, test.lastFailure, since)
@@ -130,25 +132,25 @@ def _deleting(
             f"{short_duration(settings.build_limit)} after they were to be deleted, at "
             f"{since:%H:%M:%SZ}: {_ids(others)}"
         )
-        return SmokePlan(Next.GIVEN_UP, text, after, others)
+        return SmokePlan(SmokeTestAction.GIVEN_UP, text, after, others)
     text = (
         f"Waiting until test servers of earlier tries are deleted, since {since:%H:%M:%SZ}: "
         f"{_ids(others)}"
     )
-    return SmokePlan(Next.DELETE, text, after, others)
+    return SmokePlan(SmokeTestAction.DELETE, text, after, others)
 
 
 def _failed(
     test: SmokeTest,
     why: str,
-    settings: Settings,
+    settings: LifecycleSettings,
     now: datetime,
     found: Sequence[TestServer] = (),
 ) -> SmokePlan:
     attempts, wrong = test.attempts or 1, f"server {test.server}: {why}"
     text = f"Smoke test, try {attempts} of {settings.test_tries} failed: {wrong}"
     after = SmokeTest(attempts, None, wrong, now.replace(microsecond=0) if found else None)
-    return SmokePlan(Next.DELETE, text, after, tuple(found))
+    return SmokePlan(SmokeTestAction.DELETE, text, after, tuple(found))
 
 
 def _ids(servers: Sequence[TestServer]) -> str:

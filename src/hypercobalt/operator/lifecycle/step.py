@@ -37,7 +37,7 @@ Type = HypervisorConditionType
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LifecycleFacts:
     """A host as a step sees it.
 
     Args:
@@ -75,7 +75,7 @@ class Facts:
         *,
         of_spec: bool = False,
         waits_for: str = "",
-    ) -> Facts:
+    ) -> LifecycleFacts:
         """Return the facts with a condition set.
 
         Args:
@@ -115,23 +115,23 @@ class Facts:
     def _other_waits(self, type_: str) -> tuple[Wait, ...]:
         return tuple(one for one in self.hypervisor.status.waits if one.condition != type_)
 
-    def with_compared(self, *what: str) -> Facts:
+    def with_compared(self, *what: str) -> LifecycleFacts:
         """Return the facts, once the thing is known to be right in the compute service."""
         return replace(self, compared=self.compared | {what})
 
-    def without_condition(self, type_: str) -> Facts:
+    def without_condition(self, type_: str) -> LifecycleFacts:
         """Return the facts without a condition."""
         left = remove_condition(self.hypervisor.conditions, type_)
         return self.with_status(conditions=left, waits=self._other_waits(type_))
 
-    def with_status(self, **fields: Any) -> Facts:  # noqa: ANN401 - fields of the status, by name
+    def with_status(self, **fields: Any) -> LifecycleFacts:  # noqa: ANN401 - fields of the status, by name
         """Return the facts with fields of the status set."""
         status = msgspec.structs.replace(self.hypervisor.status, **fields)
         return replace(self, hypervisor=msgspec.structs.replace(self.hypervisor, status=status))
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """Result of a step.
 
     Args:
@@ -141,13 +141,13 @@ class Outcome:
         final: write the status before anything else is done.
     """
 
-    facts: Facts
+    facts: LifecycleFacts
     look_again: timedelta | None = None
     error: HypercobaltError | None = None
     final: bool = False
 
 
-class Step(Protocol):
+class LifecycleStep(Protocol):
     """One concern of a pass."""
 
     @property
@@ -160,12 +160,12 @@ class Step(Protocol):
         """Fields of a Hypervisor that the step decides by, besides the ones that steps write."""
         ...
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         """Read, decide, act; an error on the way becomes a condition."""
         ...
 
 
-def is_silent(facts: Facts) -> bool:
+def is_silent(facts: LifecycleFacts) -> bool:
     """Whether the node agent's last report is no longer known to be true."""
     if facts.holds(Type.AGENT_REPORTING, ConditionStatus.FALSE, AgentReportingReason.AGENT_SILENT):
         return True
@@ -174,7 +174,7 @@ def is_silent(facts: Facts) -> bool:
     )
 
 
-def is_onboarding(facts: Facts) -> bool:
+def is_onboarding(facts: LifecycleFacts) -> bool:
     """Whether an onboarding is under way, which has the host to itself.
 
     An aborted onboarding that still has test servers to delete no longer has it: a host in

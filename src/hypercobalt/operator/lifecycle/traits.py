@@ -17,13 +17,13 @@ from typing import Final
 from hypercobalt.api.conditions import ConditionStatus
 from hypercobalt.api.hypervisor import Hypervisor, Maintenance
 from hypercobalt.api.hypervisor_conditions import OnboardingReason, SyncReason
-from hypercobalt.compute.errors import ComputeError, ConflictError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, ComputeError, UnreachableError
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.compute.port import ComputeService, Traits
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.lifecycle.reads import Reads
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Type
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts, StepOutcome, Type
 
 log = get_logger(__name__)
 
@@ -54,7 +54,7 @@ class TraitPlan:
     excess: tuple[str, ...] = ()
 
 
-def is_due(facts: Facts) -> bool:
+def is_due(facts: LifecycleFacts) -> bool:
     """Whether traits are due: from Handover on, and not in a termination."""
     spec, onboarding = facts.hypervisor.spec, facts.condition(Type.ONBOARDING)
     if not spec.lifecycleEnabled or spec.maintenance == Maintenance.TERMINATION:
@@ -107,25 +107,25 @@ class TraitSync:
     def __init__(self, service: ComputeService) -> None:
         self._service = service
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         if not is_due(facts) or facts.host is None or (NAME,) in facts.compared:
-            return Outcome(facts)
+            return StepOutcome(facts)
         traits = self._service.traits
         if traits is None:
             wanted = len(facts.hypervisor.spec.customTraits)
             ignored = f"; {wanted} of spec.customTraits are ignored" if wanted else ""
             text = f"{self._service.name} has no traits{ignored}"
-            return Outcome(_set(facts, "True", text))
+            return StepOutcome(_set(facts, "True", text))
         try:
             return await self._sync(facts, traits, facts.host.hypervisor_id)
         except UnreachableError as error:
             if facts.holds(Type.TRAITS_UPDATED, "True") and is_settled(facts.hypervisor):
-                return Outcome(facts, PATIENCE, error)  # nothing is known to be wrong
+                return StepOutcome(facts, PATIENCE, error)  # nothing is known to be wrong
             return _failed(facts, error)
         except ComputeError as error:
             return _failed(facts, error)
 
-    async def _sync(self, facts: Facts, traits: Traits, provider: str) -> Outcome:
+    async def _sync(self, facts: LifecycleFacts, traits: Traits, provider: str) -> StepOutcome:
         attempt = 0
         while True:
             attempt += 1
@@ -135,7 +135,7 @@ class TraitSync:
             current = await traits.get(provider, fresh=fresh)
             if current is None:
                 text = f"Placement has no resource provider {provider}; check nova-compute"
-                return Outcome(_set(facts, "False", text))
+                return StepOutcome(_set(facts, "False", text))
             plan = decide(facts.hypervisor, current)
             if plan.put is None:
                 return _done(facts, plan, current)
@@ -143,14 +143,14 @@ class TraitSync:
             log.info("setting_traits", hypervisor=name, traits=",".join(plan.put))
             try:
                 after = await traits.put(provider, ProviderTraits(plan.put, current.generation))
-            except ConflictError:
+            except ComputeConflictError:
                 if attempt == _TRIES:
                     raise
             else:
                 return _done(facts, plan, after)
 
 
-def _done(facts: Facts, plan: TraitPlan, there: ProviderTraits) -> Outcome:
+def _done(facts: LifecycleFacts, plan: TraitPlan, there: ProviderTraits) -> StepOutcome:
     done = facts.with_status(traits=tuple(sorted(there.names)), appliedTraits=plan.applied)
     wrong: list[str] = []
     if plan.invalid:
@@ -159,8 +159,8 @@ def _done(facts: Facts, plan: TraitPlan, there: ProviderTraits) -> Outcome:
     if plan.excess:
         wrong.append(f"more than {MOST} traits, not set: {_listed(plan.excess)}")
     if wrong:
-        return Outcome(_set(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
-    return Outcome(_set(done.with_compared(NAME), "True", "Traits updated"))
+        return StepOutcome(_set(done, "False", f"Failed to update traits: {'; '.join(wrong)}"))
+    return StepOutcome(_set(done.with_compared(NAME), "True", "Traits updated"))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -170,10 +170,10 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def _set(facts: Facts, status: str, message: str) -> Facts:
+def _set(facts: LifecycleFacts, status: str, message: str) -> LifecycleFacts:
     reason = SyncReason.SUCCEEDED if status == "True" else SyncReason.FAILED
     return facts.with_condition(Type.TRAITS_UPDATED, status, reason, message)
 
 
-def _failed(facts: Facts, error: HypercobaltError) -> Outcome:
-    return Outcome(_set(facts, "False", f"Failed to update traits: {error}"), PATIENCE, error)
+def _failed(facts: LifecycleFacts, error: HypercobaltError) -> StepOutcome:
+    return StepOutcome(_set(facts, "False", f"Failed to update traits: {error}"), PATIENCE, error)

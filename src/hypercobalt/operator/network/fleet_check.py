@@ -23,7 +23,7 @@ from hypercobalt.api.ovsnode import (
     OVSNode,
     OVSNodeConditionType,
 )
-from hypercobalt.api.ovsnode_reasons import ReadyReason
+from hypercobalt.api.ovsnode_reasons import OVSReadyReason
 
 _NAMED: Final = 5
 """Hosts of one finding that its message names; `hosts` has all."""
@@ -103,7 +103,7 @@ def _unproven(switch: OVSNode) -> FleetFinding | None:
         text = f"{name} is not checked: its OVS agent has not reported yet"
         return FleetFinding(Code.NOT_REPORTED, (name,), text)
     ready = get_condition(switch.status.conditions, OVSNodeConditionType.READY)
-    if ready is not None and ready.reason == ReadyReason.AGENT_SILENT:
+    if ready is not None and ready.reason == OVSReadyReason.AGENT_SILENT:
         return FleetFinding(Code.AGENT_SILENT, (name,), f"{name} is not checked: {ready.message}")
     return None
 

@@ -22,7 +22,7 @@ from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import OVSNode, OVSNodeConditionType, OVSNodeStatus
 from hypercobalt.api.ovsnode_glance import OVSNodeConditions, WrittenStatus
-from hypercobalt.api.ovsnode_reasons import ReadyReason
+from hypercobalt.api.ovsnode_reasons import OVSReadyReason
 from hypercobalt.api.times import format_time
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.agents.leases import AgentLeases, LeaseSighting, LeaseState
@@ -69,7 +69,7 @@ def doubted(status: OVSNodeStatus, text: str, now: datetime) -> tuple[Condition,
     made: list[Condition] = []
     for type_ in sorted(OVSNodeConditionType):
         found = get_condition(status.conditions, type_)
-        if found is not None and found.reason == ReadyReason.AGENT_SILENT:
+        if found is not None and found.reason == OVSReadyReason.AGENT_SILENT:
             made.append(found)  # without it the apply would remove its state
         elif type_ == _READY or (found is not None and found.status == ConditionStatus.TRUE):
             made.append(unknown(type_, found, text, now))
@@ -90,7 +90,7 @@ def unknown(type_: str, found: Condition | None, text: str, now: datetime) -> Co
         found,
         type_,
         ConditionStatus.UNKNOWN,
-        ReadyReason.AGENT_SILENT,
+        OVSReadyReason.AGENT_SILENT,
         f"{text}{before}",
         now=now,
     )

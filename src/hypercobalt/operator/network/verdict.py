@@ -27,7 +27,7 @@ from hypercobalt.api.ovsnode_glance import ConditionGlance, OVSNodeGlance
 from hypercobalt.api.ovsnode_reasons import (
     ControllerReason,
     OVSDBReason,
-    ReadyReason,
+    OVSReadyReason,
     VswitchdReason,
 )
 
@@ -101,7 +101,7 @@ def judge(switch: OVSNodeGlance | None, bridge: str) -> NetworkVerdict:
 def is_silent(switch: OVSNodeGlance) -> bool:
     """Whether the operator has found the agent's Lease run out, and the agent not written since."""
     ready = switch.status.condition(_Of.READY)
-    return ready is not None and ready.reason == ReadyReason.AGENT_SILENT
+    return ready is not None and ready.reason == OVSReadyReason.AGENT_SILENT
 
 
 def condition(

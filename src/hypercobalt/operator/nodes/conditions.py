@@ -30,7 +30,7 @@ _REASONABLE: Final = 300  # characters of a kubelet's message
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class NodeHealth:
     """Health of a Node.
 
     Args:
@@ -44,7 +44,7 @@ class Health:
     message: str
 
 
-def health(node: Node) -> Health:
+def health(node: Node) -> NodeHealth:
     """Judge a Node by its conditions; conditions that are not reported count as in order.
 
     A Node without a Ready condition has not reported yet.
@@ -54,16 +54,16 @@ def health(node: Node) -> Health:
     pressures = [c for type_ in _PRESSURES if (c := by_type.get(type_)) and c.status == "True"]
     if ready is None:
         text = "No kubelet has reported for the Node yet"
-        return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.NOT_REPORTED, text)
+        return NodeHealth(ConditionStatus.UNKNOWN, NodeHealthyReason.NOT_REPORTED, text)
     if ready.status == "True" and not pressures:
-        return Health(ConditionStatus.TRUE, NodeHealthyReason.HEALTHY, "The Node is healthy")
+        return NodeHealth(ConditionStatus.TRUE, NodeHealthyReason.HEALTHY, "The Node is healthy")
     if ready.status == "True":
         worst = _PRESSURES[pressures[0].type]
-        return Health(ConditionStatus.FALSE, worst, _list(pressures))
+        return NodeHealth(ConditionStatus.FALSE, worst, _list(pressures))
     wrong = _list([ready, *pressures])
     if ready.status == "False":
-        return Health(ConditionStatus.FALSE, NodeHealthyReason.NOT_READY, wrong)
-    return Health(ConditionStatus.UNKNOWN, NodeHealthyReason.UNREACHABLE, wrong)
+        return NodeHealth(ConditionStatus.FALSE, NodeHealthyReason.NOT_READY, wrong)
+    return NodeHealth(ConditionStatus.UNKNOWN, NodeHealthyReason.UNREACHABLE, wrong)
 
 
 CLOSED_BY_HOST: Final = frozenset({AcceptsReason.NETWORK_BROKEN, AcceptsReason.MEMORY_FAILED})
@@ -71,7 +71,7 @@ CLOSED_BY_HOST: Final = frozenset({AcceptsReason.NETWORK_BROKEN, AcceptsReason.M
 
 
 def accepts(
-    found: Health, network: Condition | None = None, incidents: Iterable[Incident] = ()
+    found: NodeHealth, network: Condition | None = None, incidents: Iterable[Incident] = ()
 ) -> tuple[ConditionStatus, AcceptsReason, str]:
     """Whether new instances may be placed on a Node of that health.
 

@@ -38,18 +38,14 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=Object)
 
 NAME: Final = "maintenance"
-NAMESPACE: Final = "kube-system"
-"""Unless a site names another."""
-
 LABEL: Final = "cobaltcore-maintenance-controller"
 CRITICAL_LABEL: Final = "node.gardener.cloud/critical-component"
-IMAGE: Final = "busybox:1.37.0"
 
 _Type = HypervisorConditionType
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class GardenerSignal:
     """Objects that show Gardener the state of a host: both are applied."""
 
     budget: workloads.PodDisruptionBudget
@@ -58,7 +54,7 @@ class Signal:
 
 def decide(
     node: Node, hypervisor: Hypervisor, image: str, namespace: str, *, signalled: bool
-) -> Signal | Taint | None:
+) -> GardenerSignal | Taint | None:
     """Decide what Gardener should see; a taint has to drive the agents away first.
 
     Args:
@@ -110,7 +106,7 @@ def _hostname(node: Node, hypervisor: Hypervisor) -> str:
 
 def _signal(
     node: Node, hostname: str, image: str, namespace: str, kept: int, *, ready: bool
-) -> Signal:
+) -> GardenerSignal:
     meta = ObjectMeta(
         name=object_name(node),
         namespace=namespace,
@@ -120,7 +116,7 @@ def _signal(
     spec = workloads.PodDisruptionBudgetSpec(
         minAvailable=kept, selector=LabelSelector(matchLabels=meta.labels)
     )
-    return Signal(
+    return GardenerSignal(
         workloads.PodDisruptionBudget(metadata=meta, spec=spec),
         _deployment(hostname, meta, kept, image, ready=ready),
     )

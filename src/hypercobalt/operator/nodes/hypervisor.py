@@ -33,7 +33,7 @@ from hypercobalt.api.hypervisor_conditions import (
     TerminatingReason,
 )
 from hypercobalt.api.incident import Incident, IncidentType
-from hypercobalt.operator.agents.pods import OVERDUE, Report, still_running
+from hypercobalt.operator.agents.pods import OVERDUE, PodsReport, still_running
 from hypercobalt.operator.nodes.conditions import accepts, health
 from hypercobalt.operator.nodes.contested import Rivals, address_claim
 from hypercobalt.operator.nodes.from_node import follow, frozen
@@ -67,7 +67,7 @@ NO_RIVALS: Final = Rivals()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldValues:
     """Values that a host holds: see `api.holders`."""
 
     address: Settled
@@ -82,9 +82,9 @@ class Held:
         )
 
 
-def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> Held:
+def held_by(node: Node, hypervisor: Hypervisor, rivals: Rivals) -> HeldValues:
     """Return the values that a host holds from now on."""
-    return Held(
+    return HeldValues(
         settle(address_claim(hypervisor, node), rivals.addresses),
         settle(uuid_claim(hypervisor), rivals.uuids),
     )
@@ -103,7 +103,7 @@ class HypervisorPlan:
 
     part: Part
     wanted: Hypervisor
-    held: Held
+    held: HeldValues
     requeue_after: timedelta | None = None
 
 
@@ -119,7 +119,7 @@ def agents_must_leave(hypervisor: Hypervisor, node: Node) -> bool:
 def decide(
     node: Node,
     hypervisor: Hypervisor,
-    pods: Report | None,
+    pods: PodsReport | None,
     copied: Collection[str],
     now: datetime,
     *,
@@ -201,7 +201,7 @@ def _frozen(fields: tuple[str, ...]) -> tuple[str, str, str]:
     return "True", SpecFrozenReason.NODE_DIFFERS, text
 
 
-def _refused(held: Held) -> tuple[str, str, str]:
+def _refused(held: HeldValues) -> tuple[str, str, str]:
     """Where both are refused, the reason is that of the address."""
     found: list[str] = []
     if has := held.address.holder:

@@ -42,7 +42,7 @@ class _Made:
         self._precedence.end(obj.metadata.name)
 
     def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
-        """It was there before."""
+        """Do nothing: a Hypervisor that existed before is not new."""
 
     def on_delete(self, obj: Hypervisor) -> None:
         """Do nothing: a Node that is left leads to a pass as any other."""

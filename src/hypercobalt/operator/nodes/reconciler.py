@@ -19,7 +19,7 @@ from hypercobalt.api.hypervisor_conditions import (
     HypervisorConditionType,
 )
 from hypercobalt.logs import get_logger
-from hypercobalt.operator.agents.pods import AgentPods, Report
+from hypercobalt.operator.agents.pods import AgentPods, PodsReport
 from hypercobalt.operator.nodes.conditions import CLOSED_BY_HOST
 from hypercobalt.operator.nodes.contested import Contested
 from hypercobalt.operator.nodes.from_node import first, follow
@@ -150,7 +150,7 @@ class HypervisorReconciler:
         self._hypervisors.added(made)
         return None
 
-    def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> Report | None:
+    def _agent_pods(self, hypervisor: Hypervisor, node: Node) -> PodsReport | None:
         if agents_must_leave(hypervisor, node):
             return self._pods.follow(node.metadata.name)
         self._pods.release(node.metadata.name)

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable
 
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
-from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport, doubts
 from hypercobalt.runtime import Kube
 
-ReadPower = Callable[[str], Awaitable[Power]]
+ReadPower = Callable[[str], Awaitable[PowerReport]]
 """Returns the present report of the device that has proven a host dead."""
 
 
-async def unread(_: str) -> Power:
+async def unread(_: str) -> PowerReport:
     """Return OFF without a read: where another service fences hosts, it reads their power."""
-    return Power.OFF
+    return PowerReport.OFF
 
 
 class Proofs:
@@ -42,10 +42,10 @@ class Proofs:
             why = "the operator has no record of that about its last boot"
             return f"Hypervisor {host} is no longer proven dead: {why}"
         info = node.status.nodeInfo if node is not None else None
-        latest = Latest(info.bootID if info is not None else "", power=power)
+        latest = LatestReports(info.bootID if info is not None else "", power=power)
         if against := doubts(found.fencing, latest):
             return f"Hypervisor {host} is no longer proven dead: {'; '.join(against)}"
-        if power is Power.UNKNOWN:
+        if power is PowerReport.UNKNOWN:
             device = found.fencing.device or "its fence device"
             return f"Hypervisor {host} is proven dead, but {device} no longer confirms that"
         return ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.samples import node
 
-from hypercobalt.agent.certificates.key_maker import Order, make_here
+from hypercobalt.agent.certificates.key_maker import KeyOrder, make_here
 from hypercobalt.agent.certificates.pending import Pending
 from hypercobalt.agent.certificates.request import RequestSettings, Wanted, request_of
 from hypercobalt.api.certificate import CertificateRequest, CertificateRequestSpec, IssuerReference
@@ -38,7 +38,7 @@ from hypercobalt.operator.certificates.approval import (
     requester_node,
     with_key,
 )
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.shared.node_names import names_of
 
 OWN_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -87,7 +87,7 @@ def test_an_agent_s_request_for_its_own_host_is_approved(spec: CertificateReques
 def test_request_of_the_node_agent_is_approved() -> None:
     """The agent's own code makes the request, from the key to the object."""
     wanted = Wanted(HostNames.of("kvm-a", ADDRESSES), ISSUING.reference)
-    made = make_here(Order(wanted.names))
+    made = make_here(KeyOrder(wanted.names))
     where = RequestSettings("libvirt-kvm-a", ISSUING.namespace, AGENT)
     request = request_of(wanted, Pending(wanted.digest, made.request, made.key), where)
     spec = replace(request.spec, username=GOOD.username, extra=GOOD.extra)
@@ -167,7 +167,7 @@ def test_an_address_that_another_host_holds_is_denied_with_that_host() -> None:
 
 
 def test_first_key_is_recorded_and_stays_the_hosts() -> None:
-    first, other = (key_digest(make_here(Order(HostNames("kvm-a"))).request) for _ in range(2))
+    first, other = (key_digest(make_here(KeyOrder(HostNames("kvm-a"))).request) for _ in range(2))
     recorded = with_key(Hypervisor(metadata=ObjectMeta(name="kvm-a")), first)
     assert with_key(recorded, other) is recorded
     assert recorded.metadata.annotations[KEY] == first

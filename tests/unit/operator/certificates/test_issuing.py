@@ -9,8 +9,8 @@ from hypercobalt.api.certificate import Certificate
 from hypercobalt.api.core import Node, NodeAddress, NodeStatus
 from hypercobalt.api.duration import parse_duration
 from hypercobalt.api.meta import OwnerReference
-from hypercobalt.operator.certificates.issuing import Issuing
 from hypercobalt.operator.certificates.issuing import decide as certificate_for
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.shared.node_names import names_of
 from hypercobalt.runtime.subset import is_within
 

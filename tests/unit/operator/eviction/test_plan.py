@@ -62,6 +62,7 @@ from hypercobalt.operator.eviction.model.states import (
     Unconfirmed,
 )
 from hypercobalt.operator.eviction.model.tracks import Begun
+from hypercobalt.operator.eviction.model.whereabouts import Whereabouts
 from hypercobalt.operator.eviction.plan import plan, questions
 from hypercobalt.operator.eviction.planning.estimate import Timings
 from hypercobalt.operator.eviction.planning.polling import ARRIVING
@@ -564,7 +565,7 @@ def test_eviction_ends_when_its_instances_are_settled(
 
 def test_instance_that_is_in_error_where_it_has_come_to_is_named_in_the_end() -> None:
     broken = server("a", "ERROR", host="there", fault="no port")
-    found = planned(read(counted=NONE, in_error={"a": broken}), LEFT)
+    found = planned(read(counted=NONE, left={"a": Whereabouts(broken)}), LEFT)
     assert found.end is not None
     assert found.end.reason == "Failed"
     assert found.instances is not None
@@ -574,7 +575,7 @@ def test_instance_that_is_in_error_where_it_has_come_to_is_named_in_the_end() ->
 
 def test_instance_in_error_without_a_reason_is_named_with_its_host() -> None:
     broken = server("a", "ERROR", host="there")
-    found = planned(read(counted=NONE, in_error={"a": broken}), LEFT)
+    found = planned(read(counted=NONE, left={"a": Whereabouts(broken)}), LEFT)
     assert found.instances is not None
     text = "has left the host, and it is in ERROR on there: the compute service gives no reason"
     assert [one.state for one in found.instances] == [Stranded(text)]
@@ -582,9 +583,25 @@ def test_instance_in_error_without_a_reason_is_named_with_its_host() -> None:
 
 def test_instance_in_error_that_has_not_left_keeps_its_own_state() -> None:
     broken = server("b", "ERROR", host="here", fault="no port")
-    found = planned(read(counted=NONE, in_error={"b": broken}), STAYS)
+    found = planned(read(counted=NONE, left={"b": Whereabouts(broken)}), STAYS)
     assert found.instances is not None
     assert [one.state for one in found.instances] == [STAYS.state]
+
+
+def test_whereabouts_of_what_has_left_are_read_with_the_count() -> None:
+    found = questions(situation(read()), [LEFT, STAYS], ())
+    assert (found.counted, found.left) == (True, frozenset("a"))
+    assert questions(situation(read()), [LEFT, *FOUR], ()).left == frozenset()
+
+
+def test_eviction_does_not_end_over_an_instance_that_is_not_seen_to_run() -> None:
+    down = Whereabouts(server("a", "SHUTOFF", host="there"))
+    gone = Assessment(Observed(entry("a", "Migrating"), None, (move("completed"),)), LEFT.state)
+    found = planned(read(counted=NONE, left={"a": down}), gone)
+    assert found.end is None
+    assert found.look_again == ARRIVING
+    late = read(counted=SOME, counted_for=POLICY.patience * 1.1, left={"a": down})
+    assert planned(late, gone).lingering, "what is counted and not listed is waited for no longer"
 
 
 def test_incoming_move_is_looked_at_soon() -> None:

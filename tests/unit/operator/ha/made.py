@@ -16,7 +16,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import LatestReports
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import Dead
@@ -63,7 +63,7 @@ FACTS = RecoveryFacts(
     hypervisor=hypervisor(mode="ha"),
     verdict=DEAD,
     ready="Unknown",
-    latest=Latest("b1", "12:00"),
+    latest=LatestReports("b1", "12:00"),
     silenced="",
     abandoned=False,
     gates=(OPEN,),

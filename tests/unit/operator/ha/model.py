@@ -34,11 +34,11 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.ha.host_failure import fencing_record, rebooting
 from hypercobalt.ha.host_failure.assertions import LastReports
-from hypercobalt.ha.host_failure.doubts import Latest, Power, doubts
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport, doubts
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.fencing import Fence
 from hypercobalt.ha.host_failure.guard import Gate
-from hypercobalt.ha.host_failure.node_failure import Agent, Question, Signs, judge
+from hypercobalt.ha.host_failure.node_failure import AgentLiveness, Question, Signs, judge
 from hypercobalt.ha.host_failure.rebooting import Reboot
 from hypercobalt.ha.host_failure.unfencing import GiveBack, given_back
 from hypercobalt.operator.ha import decide as rules
@@ -348,7 +348,7 @@ class World:
     def seen_node(self) -> Node:
         return self.node() if self.registered else vanished(self.hypervisor)
 
-    def read(self, record: Fencing | None) -> Latest:
+    def read(self, record: Fencing | None) -> LatestReports:
         """The host's last reports, and its power where that matters."""
         if record is not None and record.method == FencingMethod.STORAGE:
             return replace(self.read(None), power=self._storage(record))
@@ -356,23 +356,23 @@ class World:
         reads_power = record is not None and record.method in methods
         reads_power = reads_power or bool(asserted_death(self.hypervisor, self.seen_node()).by)
         state = self._power() if reads_power else PowerState.OFF
-        power = Power.ON if state is PowerState.ON else Power.OFF
+        power = PowerReport.ON if state is PowerState.ON else PowerReport.OFF
         if state is None:
             by_device = record is not None and record.method == FencingMethod.BMC
-            power = Power.UNKNOWN if by_device else Power.OFF
+            power = PowerReport.UNKNOWN if by_device else PowerReport.OFF
         agent = self.on and self.connected and self.agent
-        return Latest(self._reported_boot(), str(self.renewed), power, agent=agent)
+        return LatestReports(self._reported_boot(), str(self.renewed), power, agent=agent)
 
     def _reported_boot(self) -> str:
         return str(self.node_boot) if self.registered else ""
 
-    def _storage(self, record: Fencing) -> Power:
+    def _storage(self, record: Fencing) -> PowerReport:
         """What the storage device reports, of a host that it has proven dead."""
         if not is_fenced(self.hypervisor):
-            return Power.OFF
+            return PowerReport.OFF
         if self.storage_mute:
-            return Power.UNKNOWN
-        return Power.OFF if self.cut or self.storage_lies else Power.ON
+            return PowerReport.UNKNOWN
+        return PowerReport.OFF if self.cut or self.storage_lies else PowerReport.ON
 
     def store(self, **fields: object) -> None:
         status = with_fields(self.hypervisor.status, **fields)
@@ -389,7 +389,7 @@ class World:
         if not proven or record is None:
             return
         latest = self.read(record)
-        doubted = doubts(record, latest) or latest.power is Power.UNKNOWN
+        doubted = doubts(record, latest) or latest.power is PowerReport.UNKNOWN
         if doubted and not self.bug.trusts:
             return
         begins = self.known and not self.off and not self.away
@@ -559,26 +559,26 @@ class World:
         if not (self.storage_refuses or self.storage_mute):
             self.cut = False
 
-    def _of_power(self, operator: Operator) -> fencing_record.Answer:
+    def _of_power(self, operator: Operator) -> fencing_record.DeviceAnswer:
         if self.mute:
-            return fencing_record.Answer(False, "no answer")
+            return fencing_record.DeviceAnswer(False, "no answer")
         if self.refuses:
             operator.call = None  # it was answered, and nothing was ordered
             why = "401 Unauthorized"
-            return fencing_record.Answer(
+            return fencing_record.DeviceAnswer(
                 False, why, acts_late=False, refused=why, setup=str(self.setup)
             )
         if not self.lies:
             self.take_effect(operator)
-        return fencing_record.Answer(self._power() is PowerState.OFF, "power is read")
+        return fencing_record.DeviceAnswer(self._power() is PowerState.OFF, "power is read")
 
-    def _of_storage(self, operator: Operator) -> fencing_record.Answer:
+    def _of_storage(self, operator: Operator) -> fencing_record.DeviceAnswer:
         if self.storage_refuses or self.storage_mute:
-            return fencing_record.Answer(False, "the switch refuses, or does not answer")
+            return fencing_record.DeviceAnswer(False, "the switch refuses, or does not answer")
         if self.storage_lies:
-            return fencing_record.Answer(True, "off")
+            return fencing_record.DeviceAnswer(True, "off")
         self.take_effect(operator)
-        return fencing_record.Answer(self.cut, "the access is read")
+        return fencing_record.DeviceAnswer(self.cut, "the access is read")
 
     def _facts(self, operator: Operator) -> RecoveryFacts:
         status = self.hypervisor.status
@@ -587,7 +587,7 @@ class World:
             ready=self.ready,
             node_boot=self._reported_boot(),
             boot=status.bootID or "",
-            agent=Agent.ALIVE if alive and self.agent else Agent.SILENT,
+            agent=AgentLiveness.ALIVE if alive and self.agent else AgentLiveness.SILENT,
             compute=None if self.away else alive,
             unhealthy_since=status.unhealthySince,
             fenced=declared_dead(self.hypervisor),

@@ -22,7 +22,7 @@ from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionInstance, EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import ASSERTED_DEAD, Fencing, FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.fencing_record import void
 from hypercobalt.ha.host_failure.node_failure import Alive, Contradicted, Dead, Well
@@ -83,14 +83,16 @@ def test_contradicted_report_names_device_evidence_and_way_out(
 
 
 def test_boot_id_that_a_captured_agent_chose_is_no_command() -> None:
-    """It is in the annotation that a person is told to set, as an argument of `kubectl`."""
+    """The boot ID is in the annotation that a message advises, as an argument of `kubectl`."""
     hostile = "b1 $(id); `id`"
     quoted = f"{ASSERTED_DEAD}='{hostile}'"
     stored = with_fields(DOUBTED, bootID=hostile)
     doubted = replace(FACTS, hypervisor=hypervisor(stored, mode="ha", boot=hostile))
     assert f"{quoted}; " in text_of(doubted)
     dead = hypervisor(with_fields(DOWN, bootID=hostile), mode="ha", boot=hostile)
-    unconfirmed = replace(FENCED, hypervisor=dead, latest=Latest(hostile, power=Power.UNKNOWN))
+    unconfirmed = replace(
+        FENCED, hypervisor=dead, latest=LatestReports(hostile, power=PowerReport.UNKNOWN)
+    )
     assert f"{quoted} asserts that the boot is dead" in text_of(unconfirmed)
 
 
@@ -120,13 +122,13 @@ def test_empty_host_names_what_its_new_hosts_have_not_stored() -> None:
 
 
 def test_boot_that_the_kubelet_reports_is_no_sign_of_power() -> None:
-    lives = decide(replace(FENCED, latest=Latest("b2")), SETTINGS).fencing
+    lives = decide(replace(FENCED, latest=LatestReports("b2")), SETTINGS).fencing
     assert lives is not None
     assert (lives.livesSince, lives.poweredSince) == (NOW, None)
 
 
 def test_silent_agent_that_has_ended_nothing_gets_no_new_order() -> None:
-    silent = replace(FENCED, latest=Latest("b1", "12:00", agent=False))
+    silent = replace(FENCED, latest=LatestReports("b1", "12:00", agent=False))
     assert decide(silent, SETTINGS).fencing == DOWN
     ordered = decide(replace(silent, stopped="all were ended"), SETTINGS).fencing
     assert ordered is not None
@@ -134,7 +136,7 @@ def test_silent_agent_that_has_ended_nothing_gets_no_new_order() -> None:
 
 
 def test_host_returns_by_its_agent_s_boot_where_the_kubelet_reports_none() -> None:
-    back = replace(FENCED, verdict=Well(), ready="True", latest=Latest(""))
+    back = replace(FENCED, verdict=Well(), ready="True", latest=LatestReports(""))
     assert not decide(back, SETTINGS).returns
     other = hypervisor(DOWN, mode="ha", boot="b2")
     assert decide(replace(back, hypervisor=other), SETTINGS).returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as with_fields
@@ -46,10 +46,10 @@ from hypercobalt.api.hypervisor_conditions import RecoveryBlockedReason
 from hypercobalt.api.hypervisor_status import Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.host_failure.doubts import Latest, Power
+from hypercobalt.ha.host_failure.doubts import LatestReports, PowerReport
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.ha.host_failure.fencing import Fence
-from hypercobalt.ha.host_failure.fencing_record import Answer, answered, overtaken
+from hypercobalt.ha.host_failure.fencing_record import DeviceAnswer, answered, overtaken
 from hypercobalt.ha.host_failure.guard import Gate
 from hypercobalt.ha.host_failure.node_failure import (
     Alive,
@@ -84,6 +84,11 @@ FOREIGN = with_fields(LIVE, metadata=ObjectMeta(name="upgrade"))
 COLD = with_fields(FOREIGN, spec=with_fields(LIVE.spec, mode="cold"))
 DRAIN = whole_host(FACTS.hypervisor, "update", Trigger.MAINTENANCE, owner=None)
 BY_HAND = with_fields(DRAIN, spec=with_fields(DRAIN.spec, mode="evacuate"))
+
+
+def made_at(eviction: Eviction, at: datetime) -> Eviction:
+    """The Eviction, made at a time."""
+    return with_fields(eviction, metadata=with_fields(eviction.metadata, creationTimestamp=at))
 
 
 def over(eviction: Eviction, reason: str = "Succeeded", *, gone: tuple[str, ...] = ()) -> Eviction:
@@ -218,7 +223,7 @@ def test_proof_that_is_free_is_recorded_at_once_whatever_the_gates(
 def test_boot_that_only_the_kubelet_has_reported_is_fenced_as_any(verdict: HostVerdict) -> None:
     """Its agent does not run, but instances may: Nova or their owners can start them."""
     for stopped in ("", "all were ended before"):
-        plan = planned(verdict=verdict, latest=Latest("b2"), stopped=stopped)
+        plan = planned(verdict=verdict, latest=LatestReports("b2"), stopped=stopped)
         attempt = with_fields(ATTEMPT, nodeBootID="b2", leaseRenewedAt=None)
         assert (plan.fencing, plan.action) == (attempt if verdict == DEAD else None, None)
 
@@ -381,6 +386,18 @@ def test_condition_recovery_blocked_names_its_reason(
             {"evictions": (over(EVACUATION, "Failed"),), "now": NOW + 3 * S},
             DeleteEviction(over(EVACUATION, "Failed")),
             id="it has failed before the proof was confirmed: another one is made at once",
+        ),
+        pytest.param(
+            fenced(with_fields(DOWN, fencedAt=NOW)),
+            {"evictions": (made_at(over(EVACUATION, "Failed"), NOW - 60 * S),), "now": NOW + 3 * S},
+            DeleteEviction(made_at(over(EVACUATION, "Failed"), NOW - 60 * S)),
+            id="it has failed by what it had read before the proof was confirmed",
+        ),
+        pytest.param(
+            fenced(with_fields(DOWN, fencedAt=NOW - 60 * S)),
+            {"evictions": (made_at(over(EVACUATION, "Failed"), NOW - 30 * S),), "now": NOW + 3 * S},
+            None,
+            id="it was made with the newest proof, and has failed",
         ),
         pytest.param(
             fenced(), {"evictions": (over(FOREIGN),)}, Evict(EVACUATION), id="another has succeeded"
@@ -546,7 +563,7 @@ def test_host_that_was_fenced_wrongly_is_rebooted_once_it_is_empty(
 def test_host_returns_when_it_is_ready_in_a_boot_that_nothing_has_proven_dead(
     verdict: Well | Dead, boot: str, *, returns: bool
 ) -> None:
-    plan = planned(fenced(BY_AGENT), verdict=verdict, ready="True", latest=Latest(boot))
+    plan = planned(fenced(BY_AGENT), verdict=verdict, ready="True", latest=LatestReports(boot))
     assert plan.returns is returns
 
 
@@ -661,16 +678,22 @@ def test_evacuation_of_a_host_that_lives_is_stopped(
         pytest.param({"verdict": Alive(("lease",))}, id="its agent"),
         pytest.param({"verdict": Alive(("NotReady",), NOW + S)}, id="its kubelet, NotReady"),
         pytest.param(
-            {"verdict": Well(), "ready": "True", "latest": Latest("b2")},
+            {"verdict": Well(), "ready": "True", "latest": LatestReports("b2")},
             id="its kubelet, booted anew",
         ),
         pytest.param(
-            {"verdict": Alive(("NotReady",)), "latest": Latest("b2"), "stopped": "all were ended"},
+            {
+                "verdict": Alive(("NotReady",)),
+                "latest": LatestReports("b2"),
+                "stopped": "all were ended",
+            },
             id="its kubelet, after its agent had ended every instance",
         ),
-        pytest.param({"latest": Latest("b2")}, id="its kubelet, which is silent again"),
-        pytest.param({"latest": Latest("b1", "12:01")}, id="its agent, which is silent again"),
-        pytest.param({"latest": Latest("b1", power=Power.ON)}, id="its power"),
+        pytest.param({"latest": LatestReports("b2")}, id="its kubelet, which is silent again"),
+        pytest.param(
+            {"latest": LatestReports("b1", "12:01")}, id="its agent, which is silent again"
+        ),
+        pytest.param({"latest": LatestReports("b1", power=PowerReport.ON)}, id="its power"),
     ],
 )
 def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> None:
@@ -685,7 +708,7 @@ def test_proof_does_not_outlive_a_sign_of_life(changes: dict[str, object]) -> No
 
 
 CUT = with_fields(DOWN, method=FencingMethod.STORAGE, device="san", storageDevice="san")
-UNCUT = Latest("b1", "12:00", Power.ON)
+UNCUT = LatestReports("b1", "12:00", PowerReport.ON)
 BOTH = FenceSetup(Means("bmc", 60 * S), Means("san", 60 * S))
 
 
@@ -703,7 +726,7 @@ def test_host_that_reaches_its_storage_again_is_cut_off_at_once(host: Host) -> N
 
 
 def test_host_is_cut_off_from_its_storage_after_its_power_could_not_be_switched() -> None:
-    failed = answered(ATTEMPT, Answer(False, "bmc: no route"), NOW)
+    failed = answered(ATTEMPT, DeviceAnswer(False, "bmc: no route"), NOW)
     plan = planned(fenced(failed), fence=BOTH)
     record = plan.fencing
     assert record is not None
@@ -713,7 +736,7 @@ def test_host_is_cut_off_from_its_storage_after_its_power_could_not_be_switched(
     assert own.action == Fence(record)
 
 
-def test_host_that_lives_behind_its_storage_fence_is_to_be_rebooted() -> None:
+def test_host_that_lives_behind_its_storage_fence_must_reboot() -> None:
     wrong = Contradicted(("Ready",))
     plan = planned(fenced(CUT), verdict=wrong)
     assert plan.blocked is not None
@@ -722,11 +745,11 @@ def test_host_that_lives_behind_its_storage_fence_is_to_be_rebooted() -> None:
 
 
 def test_device_that_confirms_nothing_is_named_by_the_proof() -> None:
-    plan = planned(fenced(CUT), latest=replace(UNCUT, power=Power.UNKNOWN), fence=BOTH)
+    plan = planned(fenced(CUT), latest=replace(UNCUT, power=PowerReport.UNKNOWN), fence=BOTH)
     assert plan.blocked is not None
     assert "but san no longer confirms that" in plan.blocked[1]
     nameless = with_fields(CUT, device=None)
-    plan = planned(fenced(nameless), latest=replace(UNCUT, power=Power.UNKNOWN), fence=BOTH)
+    plan = planned(fenced(nameless), latest=replace(UNCUT, power=PowerReport.UNKNOWN), fence=BOTH)
     assert plan.blocked is not None
     assert "but its fence device no longer confirms that" in plan.blocked[1]
 
@@ -735,8 +758,8 @@ def test_proof_outlives_reports_that_are_no_sign_of_life() -> None:
     changes: dict[str, object]
     for changes in (
         {"verdict": Well(), "ready": ""},
-        {"verdict": Well(), "ready": "True", "latest": Latest()},
-        {"verdict": Suspected(("silent",)), "latest": Latest("")},
+        {"verdict": Well(), "ready": "True", "latest": LatestReports()},
+        {"verdict": Suspected(("silent",)), "latest": LatestReports("")},
     ):
         assert planned(fenced(DOWN), **changes).fencing == DOWN
 
@@ -745,10 +768,10 @@ def test_host_that_is_silent_after_a_sign_of_life_is_fenced_again() -> None:
     plan = planned(fenced(LIVES))
     assert plan.fencing is not None
     assert (plan.fencing.phase, plan.fencing.attempts) == (FencingPhase.ATTEMPTING, 2)
-    again = answered(plan.fencing, Answer(True, "off"), NOW)
+    again = answered(plan.fencing, DeviceAnswer(True, "off"), NOW)
     assert (again.livesSince, again.forcedDownAt) == (None, NOW)
     assert planned(fenced(again)).action == Evict(EVACUATION)
-    refused = answered(plan.fencing, Answer(False, "409"), NOW)
+    refused = answered(plan.fencing, DeviceAnswer(False, "409"), NOW)
     taken = planned(back(with_fields(refused, deadline=NOW)))
     assert isinstance(taken.action, TakeBack), "its instances may run elsewhere"
 
@@ -774,7 +797,7 @@ def back(
         hypervisor=hypervisor(fencing, mode=mode, before=before, boot=boot, conditions=found),
         verdict=Returned("b2"),
         ready="True",
-        latest=Latest("b2"),
+        latest=LatestReports("b2"),
         host=UP,
         now=NOW + 120 * S,
     )
@@ -854,7 +877,7 @@ def test_host_that_is_back_is_cleaned_before_its_record_is_closed(mode: str) -> 
     assert (plan.action.host, plan.action.fencing.phase) == (UP, FencingPhase.RELEASED)
     assert "boot b2" in plan.action.fencing.evidence[-1]
     assert (plan.fencing, plan.look_again) == (DOWN, 0 * S)
-    by_agent = planned(back(mode=mode), latest=Latest()).action
+    by_agent = planned(back(mode=mode), latest=LatestReports()).action
     assert by_agent == plan.action
 
 
@@ -887,7 +910,7 @@ def test_host_that_was_cut_off_gets_its_storage_back_once_it_reports_in_order() 
     assert planned(early, fence=BOTH).fencing != CUT_ENDED, "before it is taken back"
     plan = planned(back(CUT_ENDED, unwell="AgentReporting"), fence=BOTH)
     assert (plan.action, plan.fencing, plan.blocked) == (None, CUT_ENDED, None)
-    later = planned(back(CUT_ENDED), fence=BOTH, latest=Latest("b3"))
+    later = planned(back(CUT_ENDED), fence=BOTH, latest=LatestReports("b3"))
     assert later.fencing is not None
     assert later.fencing.unfenceDeadline is None, "its newest boot has not reported"
 
@@ -1096,7 +1119,7 @@ def test_deleted_hypervisor_is_released_once_its_recovery_is_over(
 
 def test_proof_of_a_device_that_is_gone_delays_evacuations_not_begun() -> None:
     """Until the device answers again, or a person asserts the death; the proof stays."""
-    gone = Latest("b1", "12:00", Power.UNKNOWN)
+    gone = LatestReports("b1", "12:00", PowerReport.UNKNOWN)
     for record in (PROVEN, DOWN):
         plan = planned(fenced(record), latest=gone)
         assert (plan.action, plan.fencing) == (None, record)
@@ -1105,18 +1128,20 @@ def test_proof_of_a_device_that_is_gone_delays_evacuations_not_begun() -> None:
         asserted = planned(fenced(record), latest=gone, asserted="a person asserts it").fencing
         assert asserted is not None
         assert (asserted.method, asserted.proof) == (FencingMethod.EXTERNAL, "a person asserts it")
-    assert planned(fenced(DOWN), latest=Latest("b1", "12:00")).action == Evict(EVACUATION)
+    assert planned(fenced(DOWN), latest=LatestReports("b1", "12:00")).action == Evict(EVACUATION)
 
 
 def test_assertion_that_does_not_count_is_named() -> None:
-    plan = planned(latest=Latest("b1", power=Power.ON), rejected="asserted, but bmc reads on")
+    plan = planned(
+        latest=LatestReports("b1", power=PowerReport.ON), rejected="asserted, but bmc reads on"
+    )
     assert plan.blocked is not None
     assert plan.blocked[1].startswith("asserted, but bmc reads on; ")
 
 
 def test_report_of_an_agent_that_became_silent_is_requested_again() -> None:
     lives = with_fields(LIVES, startedAt=NOW)
-    silent = Latest("b1", "12:00", agent=False)
+    silent = LatestReports("b1", "12:00", agent=False)
     again = planned(fenced(lives), latest=silent, stopped="ended").fencing
     assert again is not None
     assert again.startedAt == NOW + S
@@ -1161,7 +1186,7 @@ def test_assertion_about_a_well_host_is_recorded_and_removed(
 
 @pytest.mark.parametrize("found", [BY_PERSON, BY_TAINT])
 def test_assertion_goes_with_the_proof_that_a_sign_of_life_overtakes(found: Assertion) -> None:
-    on = Latest("b1", "12:00", Power.ON)
+    on = LatestReports("b1", "12:00", PowerReport.ON)
     plan = planned(fenced(DOWN), latest=on, assertion=found)
     assert plan.fencing is not None
     assert plan.fencing.livesSince == NOW
@@ -1194,7 +1219,7 @@ def test_crash_loop_is_named_while_it_lasts(record: Fencing | None, mode: str) -
 
 def test_host_that_is_switched_on_to_be_mended_is_left_alone() -> None:
     """This holds once no instance is left; until then it has its grace, and is fenced again."""
-    on = Latest("b1", "12:00", Power.ON)
+    on = LatestReports("b1", "12:00", PowerReport.ON)
     empty = planned(fenced(DOWN), latest=on, host=EMPTY)
     assert (empty.fencing, empty.action) == (DOWN, None)
     left = planned(fenced(DOWN), latest=on).fencing

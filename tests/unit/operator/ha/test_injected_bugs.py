@@ -18,7 +18,7 @@ from tests.unit.operator.ha.protocol import NO_POWER, Event, Recovery, fails
 
 from hypercobalt.adapters.fencing.port import PowerState, combined
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
-from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import LatestReports
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 
 CUT_OFF: Final = partial(Recovery.partition, connected=False)
@@ -35,7 +35,7 @@ def goes_on(passes: int) -> Event:
 def looks_at_nothing(facts: RecoveryFacts) -> RecoveryFacts:
     """The operator goes by the proof, whatever the host has reported since."""
     boot = facts.hypervisor.status.bootID or ""
-    return replace(facts, latest=Latest(boot, agent=facts.latest.agent))
+    return replace(facts, latest=LatestReports(boot, agent=facts.latest.agent))
 
 
 def believes_any_report(facts: RecoveryFacts) -> RecoveryFacts:
@@ -196,6 +196,6 @@ IS_BACK: Final = (
         ),
     ],
 )  # fmt: skip
-def test_wrong_operator_is_found_out(bug: Bug, walk: Sequence[Event]) -> None:
+def test_wrong_operator_is_detected(bug: Bug, walk: Sequence[Event]) -> None:
     assert fails(walk, bug)
     assert not fails(walk)

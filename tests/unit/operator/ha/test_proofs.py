@@ -31,7 +31,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.ha.host_failure.assertions import LastReports
-from hypercobalt.ha.host_failure.doubts import Power
+from hypercobalt.ha.host_failure.doubts import PowerReport
 from hypercobalt.operator.ha.observing.signs import (
     Asserted,
     asserted_death,
@@ -78,16 +78,16 @@ TAINTED = Node(
 @pytest.mark.parametrize(
     ("asserted", "newest", "power", "believed_"),
     [
-        pytest.param("b1", "b1", Power.OFF, True, id="the boot of both"),
-        pytest.param("b1", "", Power.OFF, True, id="the Node is gone"),
-        pytest.param("b1", "b2", Power.OFF, False, id="one that its kubelet has left behind"),
-        pytest.param("b2", "b2", Power.OFF, True, id="the kubelet's"),
-        pytest.param("b1", "b1", Power.ON, False, id="but its power is on"),
-        pytest.param("b1", "b1", Power.UNKNOWN, True, id="no device answers"),
+        pytest.param("b1", "b1", PowerReport.OFF, True, id="the boot of both"),
+        pytest.param("b1", "", PowerReport.OFF, True, id="the Node is gone"),
+        pytest.param("b1", "b2", PowerReport.OFF, False, id="one that its kubelet has left behind"),
+        pytest.param("b2", "b2", PowerReport.OFF, True, id="the kubelet's"),
+        pytest.param("b1", "b1", PowerReport.ON, False, id="but its power is on"),
+        pytest.param("b1", "b1", PowerReport.UNKNOWN, True, id="no device answers"),
     ],
 )
 def test_assertion_counts_for_the_newest_boot_of_a_host_that_is_not_on(
-    asserted: str, newest: str, power: Power, *, believed_: bool
+    asserted: str, newest: str, power: PowerReport, *, believed_: bool
 ) -> None:
     meta = ObjectMeta(name="kvm-1", annotations={ASSERTED_DEAD: asserted})
     host = Hypervisor(metadata=meta, status=HypervisorStatus(bootID="b1"))
@@ -138,7 +138,7 @@ def test_assertion_of_no_known_boot_is_none(boot: str | None, annotations: dict[
     ],
 )
 def test_power_that_is_on_speaks_against_what_is_asserted(asserted: Asserted, doubt: str) -> None:
-    assert with_power(asserted, Power.ON, "bmc").doubt == doubt
+    assert with_power(asserted, PowerReport.ON, "bmc").doubt == doubt
 
 
 DOWN = Fencing(phase=FencingPhase.FENCED, bootID="b1", method=FencingMethod.BMC, forcedDownAt=NOW)

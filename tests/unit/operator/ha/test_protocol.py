@@ -124,7 +124,7 @@ def test_server_of_a_dead_host_comes_back_whenever_an_operator_is_killed(dies: i
     assert fencing.phase == FencingPhase.RELEASED
 
 
-def test_device_that_lies_is_found_out_by_the_host_and_nothing_more_is_evacuated() -> None:
+def test_device_that_lies_is_detected_by_the_host_and_nothing_more_is_evacuated() -> None:
     machine = Recovery()
     world = machine.world
     world.lies, world.connected = True, False
@@ -233,7 +233,7 @@ def test_host_that_is_given_its_storage_by_a_person_is_cut_off_again() -> None:
     assert machine.world.cut
 
 
-def test_storage_device_that_lies_is_found_out_by_the_host() -> None:
+def test_storage_device_that_lies_is_detected_by_the_host() -> None:
     machine = Recovery()
     world = machine.world
     machine.storage_is_set_up()

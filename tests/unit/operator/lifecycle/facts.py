@@ -9,7 +9,7 @@ from hypercobalt.api.conditions import Condition
 from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.compute.model import Host
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, ZONE_LABEL
 
 HOST = Host("kvm-a", "hypervisor-1", "service-1", enabled=True)
@@ -23,15 +23,15 @@ def facts(
     host: Host | None = HOST,
     labels: dict[str, str] | None = None,
     **fields: object,
-) -> Facts:
+) -> LifecycleFacts:
     """A registered host with lifecycle on, unless given otherwise."""
     known = HypervisorStatus(hypervisorId="hypervisor-1", serviceId="service-1")
     status = replace(known, conditions=conditions, **fields)
     shown = LABELS if labels is None else labels
-    return Facts(hypervisor(spec=spec, labels=shown, status=status), host, NOW)
+    return LifecycleFacts(hypervisor(spec=spec, labels=shown, status=status), host, NOW)
 
 
-def state_of(found: Facts, type_: str) -> str:
+def state_of(found: LifecycleFacts, type_: str) -> str:
     """`status/reason` of a condition, "" without one."""
     condition = found.condition(type_)
     return f"{condition.status}/{condition.reason}" if condition else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+from tests.unit.operator.lifecycle.pods import launcher_pods
 from tests.unit.operator.samples import NOW
 
 from hypercobalt.api.core import Node
@@ -14,10 +15,10 @@ from hypercobalt.api.meta import Object
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.assembly import steps_after_registration
 from hypercobalt.operator.lifecycle.evictions import Evictions
-from hypercobalt.operator.lifecycle.ha_enabled import Fencing
+from hypercobalt.operator.lifecycle.ha_enabled import FencingReadiness
 from hypercobalt.operator.lifecycle.registration import Registration
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Step
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleStep
 from hypercobalt.runtime import Cache, Kube, NotFoundError, Recorder
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.write_cache import WriteCache
@@ -55,7 +56,7 @@ class Empty:
         """Events are not looked at."""
 
 
-def steps(compute: FakeCompute | None = None, *probes: str) -> tuple[Step, ...]:
+def steps(compute: FakeCompute | None = None, *probes: str) -> tuple[LifecycleStep, ...]:
     """All steps, registration first."""
     none, service = Empty(), compute or FakeCompute(lambda: NOW)
     return (
@@ -66,8 +67,9 @@ def steps(compute: FakeCompute | None = None, *probes: str) -> tuple[Step, ...]:
             nodes=cast("Cache[Node]", none),
             hypervisors=cast("WriteCache[Hypervisor]", none),
             evictions=Evictions(cast("WriteCache[Eviction]", none), lambda _: ()),
-            settings=Settings(storage_probes=probes),
+            settings=LifecycleSettings(storage_probes=probes),
             labels=COPIED,
-            fencing=Fencing(lambda _: "", ()),
+            launchers=launcher_pods(),
+            fencing=FencingReadiness(lambda _: "", ()),
         ),
     )

@@ -16,7 +16,7 @@ from hypercobalt.compute.errors import RefusedError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import HostAggregate
 from hypercobalt.operator.lifecycle.aggregates import AggregateSync, decide, desired
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts
 
 GENERAL = replace(ON, aggregates=("general", "zone-a", "general"))
 LEAVING = replace(GENERAL, maintenance="termination")
@@ -67,7 +67,7 @@ TRAITS = condition("TraitsUpdated", "True", "Succeeded")
     ],
 )
 def test_desired_aggregates_follow_from_lifecycle_and_spec(
-    given: Facts, names: tuple[str, ...] | None, reason: str
+    given: LifecycleFacts, names: tuple[str, ...] | None, reason: str
 ) -> None:
     found = desired(given, "tests")
     assert found is not None
@@ -87,7 +87,7 @@ def test_desired_aggregates_follow_from_lifecycle_and_spec(
         pytest.param(facts(TESTING, labels={}), id="zone label missing: no empty name"),
     ],
 )
-def test_host_stays_where_it_is(given: Facts) -> None:
+def test_host_stays_where_it_is(given: LifecycleFacts) -> None:
     assert desired(given, "tests") is None
 
 
@@ -185,7 +185,7 @@ LEFT_ALONE = condition("Onboarding", "False", "Aborted")
         pytest.param(facts(DONE, host=None), id="not registered"),
     ],
 )
-async def test_host_that_is_not_managed_gets_no_condition(given: Facts) -> None:
+async def test_host_that_is_not_managed_gets_no_condition(given: LifecycleFacts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert (await AggregateSync(compute, "tests").run(given)).facts is given
     assert compute.world.calls == []
@@ -202,14 +202,14 @@ async def test_host_that_is_not_managed_gets_no_condition(given: Facts) -> None:
         ),
     ],
 )
-async def test_nova_is_read_only_for_a_change(given: Facts, expected: str) -> None:
+async def test_nova_is_read_only_for_a_change(given: LifecycleFacts, expected: str) -> None:
     compute = FakeCompute(lambda: NOW)
     outcome = await AggregateSync(compute, "tests").run(given)
     assert state_of(outcome.facts, "AggregatesUpdated") == expected
     assert compute.world.calls == []
 
 
-def in_service(compute: FakeCompute, *last: str) -> Facts:
+def in_service(compute: FakeCompute, *last: str) -> LifecycleFacts:
     """A host that has to be in `general` and `zone-a`, and was in those before."""
     host = compute.world.add_host("kvm-a")
     there = tuple(Aggregate(name=one, uuid=one) for one in last)
@@ -289,7 +289,7 @@ async def test_refused_change_does_not_stop_the_others() -> None:
     assert (outcome.error, outcome.look_again) == (refused, PATIENCE)
 
 
-async def test_aggregates_that_were_not_good_fail_while_nova_is_away() -> None:
+async def test_failed_aggregates_stay_failed_while_nova_is_away() -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.fault = lambda what, about: UnreachableError(f"{what}: 503")
     last = tuple(Aggregate(name=one, uuid=one) for one in ("general", "zone-a"))

@@ -15,15 +15,15 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.ovsnode import Bridge, NodeReference, OVSNode, OVSNodeSpec, OVSNodeStatus
 from hypercobalt.cli.operator_flags import LifecycleFlags, TestFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.operator.lifecycle.checks import parse_version, probed, read_switch, unmet
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.checks import probed, read_switch, unmet
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings, parse_version
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.runtime import Kube
 
 REPORTING = condition("AgentReporting", "True", "Reporting")
 CONNECTED = condition("LibVirtConnection", "True", "Connected")
 GOOD = facts(REPORTING, CONNECTED, libVirtVersion="9.0.0")
-PROBES = Settings(storage_probes=("node:example.org/Pool", "hypervisor:SharedDirectory"))
+PROBES = LifecycleSettings(storage_probes=("node:example.org/Pool", "hypervisor:SharedDirectory"))
 SHARED = condition("SharedDirectory", "True")
 STORED = facts(REPORTING, CONNECTED, SHARED, libVirtVersion="9.0.0")
 POOL = node(reports("example.org/Pool"))
@@ -50,8 +50,10 @@ POOL = node(reports("example.org/Pool"))
         pytest.param(facts(REPORTING, CONNECTED, libVirtVersion="8.0"), "", id="just new enough"),
     ],
 )
-def test_check_requires_a_connected_libvirt_of_the_version(given: Facts, expected: str) -> None:
-    text = unmet(given, node(), None, Settings())
+def test_check_requires_a_connected_libvirt_of_the_version(
+    given: LifecycleFacts, expected: str
+) -> None:
+    text = unmet(given, node(), None, LifecycleSettings())
     assert expected in text
     assert bool(text) is bool(expected)
 
@@ -89,14 +91,16 @@ def test_probes_of_the_hypervisor_are_read_by_their_types() -> None:
     ],
 )
 def test_check_requires_a_reporting_agent(agent: tuple[Condition, ...], expected: str) -> None:
-    text = unmet(facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), None, Settings())
+    text = unmet(
+        facts(*agent, CONNECTED, libVirtVersion="9.0.0"), node(), None, LifecycleSettings()
+    )
     assert expected in text
     assert bool(text) is bool(expected)
 
 
 def test_agent_without_a_lease_must_have_reported_libvirt() -> None:
     never = condition("AgentReporting", "Unknown", "NeverReported")
-    assert "not reported libvirt" in unmet(facts(never), node(), None, Settings())
+    assert "not reported libvirt" in unmet(facts(never), node(), None, LifecycleSettings())
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_check_requires_a_healthy_integration_bridge(status: OVSNodeStatus, expe
         spec=OVSNodeSpec(nodeRef=NodeReference(name="kvm-a")),
         status=status,
     )
-    text = unmet(GOOD, node(), switch, Settings())
+    text = unmet(GOOD, node(), switch, LifecycleSettings())
     assert expected in text
     assert bool(text) is bool(expected)
 
@@ -200,7 +204,7 @@ def test_check_requires_a_healthy_integration_bridge(status: OVSNodeStatus, expe
     ],
 )
 def test_check_requires_the_conditions_of_the_storage_probes(
-    given: Facts, of: Node | None, expected: str
+    given: LifecycleFacts, of: Node | None, expected: str
 ) -> None:
     text = unmet(given, of, None, PROBES)
     assert expected in text

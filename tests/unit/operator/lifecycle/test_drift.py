@@ -17,7 +17,7 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import ProviderTraits
 from hypercobalt.operator.lifecycle.drift import FLEET, Compared, Drift, growth
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.runtime import FakeClock
 
 PERIOD = timedelta(minutes=1)
@@ -44,7 +44,7 @@ class Site:
         host = self.compute.world.add_host(name) if registered else None
         status = HypervisorStatus(hypervisorId=host.hypervisor_id if host else None)
         made = Hypervisor(metadata=ObjectMeta(name=name), status=status)
-        after = Facts(made, host, self.clock.now())
+        after = LifecycleFacts(made, host, self.clock.now())
         if host is None:
             after = after.with_condition("Registered", "False", "NotRegistered", "")
         self.hypervisors.append(after.hypervisor)
@@ -109,7 +109,7 @@ async def test_host_that_others_take_out_of_an_aggregate_or_put_into_one_gets_a_
     there = (Aggregate(name="general", uuid=general.uuid, metadata={}),)
     left = replace(left, status=replace(left.status, aggregates=there))
     host = site.compute.world.hosts["kvm-b"]
-    site.drift.leave(Facts(left, host, site.clock.now()))
+    site.drift.leave(LifecycleFacts(left, host, site.clock.now()))
     assert await site.compare() == []
     await site.compute.aggregates.remove(general, "kvm-b")
     assert await site.compare() == ["kvm-b"]

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace as with_fields
 from tests.unit.operator.lifecycle.facts import ON, facts, state_of
+from tests.unit.operator.lifecycle.pods import StoredPods, launcher_pods
 from tests.unit.operator.samples import NOW, condition
 
 from hypercobalt.api.eviction import Eviction, EvictionMode, EvictionSpec, EvictionStatus
@@ -20,8 +21,9 @@ from hypercobalt.compute.model import Server, Size
 from hypercobalt.operator.ha.planning.evictions import recovery
 from hypercobalt.operator.lifecycle.evictions import Evictions
 from hypercobalt.operator.lifecycle.maintenance_eviction import EvictingSync
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, LifecycleFacts
+from hypercobalt.operator.shared.guests import NO_GUESTS, HostGuest, HostGuests
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import AlreadyExistsError, ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
@@ -57,11 +59,16 @@ class Cluster:
         self.deleted.append(uid)
 
 
-def sync(cluster: Cluster, compute: FakeCompute | None = None) -> EvictingSync:
+def sync(
+    cluster: Cluster, compute: FakeCompute | None = None, pods: StoredPods | None = None
+) -> EvictingSync:
     service = compute or FakeCompute(lambda: NOW)
     evictions = Evictions(cast("WriteCache[Eviction]", cluster), lambda _: ())
-    kube, forgotten = cast("Kube", cluster), Settings().forgotten
-    return EvictingSync(kube, service, evictions, (), forgotten, ha=HaMode.EXTERNAL)
+    kube, forgotten = cast("Kube", cluster), LifecycleSettings().forgotten
+    launchers = launcher_pods(pods or NO_GUESTS)
+    return EvictingSync(
+        kube, service, evictions, (), forgotten, launchers=launchers, ha=HaMode.EXTERNAL
+    )
 
 
 def succeeded(uid: str, *, going: datetime | None = None) -> Eviction:
@@ -80,6 +87,54 @@ async def test_maintenance_has_its_eviction(taken: bool) -> None:
     assert cluster.created == ([] if taken else ["Maintenance"])
     assert (cluster.there is None) is taken
     assert state_of(done.facts, "Evicting") == "True/Running"
+
+
+@pytest.mark.parametrize(
+    ("given", "followed"),
+    [
+        pytest.param(facts(spec=MANUAL), {"kvm-a"}, id="maintenance"),
+        pytest.param(facts(spec=ON), set[str](), id="in-service"),
+        pytest.param(
+            facts(condition("Onboarding", "True", "Testing"), spec=MANUAL),
+            set[str](),
+            id="onboarding",
+        ),
+    ],
+)
+async def test_launcher_pods_of_a_host_that_must_be_empty_are_watched(
+    given: LifecycleFacts, followed: set[str]
+) -> None:
+    pods = StoredPods(followed={"kvm-a"} - followed)
+    await sync(Cluster(), pods=pods).run(given)
+    assert pods.followed == followed
+
+
+async def test_launcher_pod_that_comes_to_an_evicted_host_is_evicted_again() -> None:
+    pods = StoredPods(HostGuests((HostGuest("default", "a", uid="p"),)))
+    cluster = Cluster(succeeded("1"))
+    done = await sync(cluster, pods=pods).run(facts(EVICTED, spec=MANUAL, evicted=True))
+    assert cluster.deleted == ["1"]
+    assert done.facts.hypervisor.status.evicted is False
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param(True, "False/Succeeded", id="Nova"),
+        pytest.param(False, "True/Running", id="no"),
+    ],
+)
+async def test_service_that_lists_a_host_by_its_address_alone_shows_no_absence(
+    counts: bool, expected: str
+) -> None:
+    class Service(FakeCompute):
+        counts_servers = counts
+
+    compute = Service(lambda: NOW)
+    lost = condition("Registered", "False", "NotRegistered")
+    ago = with_fields(lost, lastTransitionTime=NOW - 2 * LifecycleSettings().forgotten)
+    done = await sync(Cluster(), compute).run(facts(ago, spec=LEAVING))
+    assert state_of(done.facts, "Evicting") == expected
 
 
 async def test_eviction_of_before_is_deleted_once_and_waited_for() -> None:
@@ -120,7 +175,15 @@ async def test_host_that_failed_again_shows_its_present_recovery() -> None:
     evacuates = recovery(host, EvictionMode.EVACUATE, NOW)
     evictions = Evictions(cast("WriteCache[Eviction]", Cluster()), lambda _: (earlier, evacuates))
     kube, service = cast("Kube", Cluster()), FakeCompute(lambda: NOW)
-    step = EvictingSync(kube, service, evictions, (), Settings().forgotten, ha=HaMode.INTERNAL)
+    step = EvictingSync(
+        kube,
+        service,
+        evictions,
+        (),
+        LifecycleSettings().forgotten,
+        launchers=launcher_pods(),
+        ha=HaMode.INTERNAL,
+    )
     done = (await step.run(given)).facts
     assert state_of(done, "Evicting") == "True/Running"
     assert done.hypervisor.status.evicted is False
@@ -139,7 +202,7 @@ UNKNOWN = condition("Registered", "False", "NotRegistered")
     ],
 )
 async def test_sync_looks_again_until_a_missing_host_counts_as_forgotten(
-    given: Facts, again: bool
+    given: LifecycleFacts, again: bool
 ) -> None:
     done = await sync(Cluster()).run(given)
     assert done.look_again == (PATIENCE if again else None)

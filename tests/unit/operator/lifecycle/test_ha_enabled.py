@@ -14,8 +14,13 @@ from tests.unit.operator.samples import condition, hypervisor
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.ha_switch import HA_ENABLED
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.operator.lifecycle.ha_enabled import ENABLED, Fencing, HaEnabledSync, decide
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.ha_enabled import (
+    ENABLED,
+    FencingReadiness,
+    HaEnabledSync,
+    decide,
+)
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime import ConflictError, Kube
 from hypercobalt.runtime.client.errors import Status
@@ -32,11 +37,11 @@ UNREAD = condition("HaConfigValid", "Unknown", "NotRead")
 INVALID = condition("HaConfigValid", "False", "Invalid")
 
 
-def given(*conditions: Condition, wanted: bool = True) -> Facts:
+def given(*conditions: Condition, wanted: bool = True) -> LifecycleFacts:
     return facts(OURS, *conditions, spec=WANTED if wanted else ON)
 
 
-def switched(known: Facts, wish: str) -> Facts:
+def switched(known: LifecycleFacts, wish: str) -> LifecycleFacts:
     """The same, with what another controller wants."""
     meta = replace(known.hypervisor.metadata, annotations={HA_ENABLED: wish})
     return dataclasses.replace(known, hypervisor=replace(known.hypervisor, metadata=meta))
@@ -76,7 +81,7 @@ def switched(known: Facts, wish: str) -> Facts:
         pytest.param(given(LIBVIRT), "", id="before an onboarding"),
     ],
 )
-def test_reasons_are_those_of_the_existing_controller(known: Facts, state: str) -> None:
+def test_reasons_are_those_of_the_existing_controller(known: LifecycleFacts, state: str) -> None:
     found = decide(known)
     assert (f"{found[0]}/{found[1]}" if found else "") == state
 
@@ -209,7 +214,9 @@ class Cluster:
 
 def step(cluster: Cluster, ha: HaMode = HaMode.EXTERNAL, unfenced: str = "") -> HaEnabledSync:
     hypervisors = cast("WriteCache[Hypervisor]", cluster)
-    return HaEnabledSync(cast("Kube", cluster), hypervisors, ha, Fencing(lambda _: unfenced, ()))
+    return HaEnabledSync(
+        cast("Kube", cluster), hypervisors, ha, FencingReadiness(lambda _: unfenced, ())
+    )
 
 
 THEIRS = condition("HaEnabled", "False", "Succeeded", "off for the night")
@@ -227,7 +234,7 @@ async def test_condition_is_written_and_shown_to_the_next_step() -> None:
     [given(DONE, LIBVIRT), given(LIBVIRT)],
     ids=["as it is already", "before an onboarding"],
 )
-async def test_unchanged_condition_is_not_written(known: Facts) -> None:
+async def test_unchanged_condition_is_not_written(known: LifecycleFacts) -> None:
     cluster = Cluster()
     assert (await step(cluster).run(known)).facts is known
     assert cluster.tried == []

@@ -12,14 +12,14 @@ from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.api.meta import ObjectMeta, OwnerReference
 from hypercobalt.operator.lifecycle.holding import is_needed, stays
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.nodes.hypervisor import orphaned
 
 LEAVING = replace(ON, maintenance="termination")
 UNTESTED = replace(ON, skipTests=True)
 
 
-def onboarding(reason: str, status: str = "True") -> Facts:
+def onboarding(reason: str, status: str = "True") -> LifecycleFacts:
     return facts(condition("Onboarding", status, reason))
 
 
@@ -57,7 +57,7 @@ def onboarding(reason: str, status: str = "True") -> Facts:
     ],
 )
 def test_finalizer_is_needed_while_openstack_has_the_host_or_a_test_server(
-    given: Facts, needed: bool
+    given: LifecycleFacts, needed: bool
 ) -> None:
     assert is_needed(given.hypervisor) is needed
 

@@ -17,17 +17,20 @@ from hypercobalt.api.hypervisor_status import Wait
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.operator.lifecycle.maintenance_eviction import MaintenancePlan
 from hypercobalt.operator.lifecycle.maintenance_eviction import decide as decide_after
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
+from hypercobalt.operator.shared.guests import NO_GUESTS, HostGuest, HostGuests
 
 LEAVING = with_fields(ON, maintenance="termination")
 
 
-def decide(given: Facts, eviction: Eviction | None, labels: Collection[str]) -> MaintenancePlan:
-    return decide_after(given, eviction, labels, Settings().forgotten)
+def decide(
+    given: LifecycleFacts, eviction: Eviction | None, labels: Collection[str]
+) -> MaintenancePlan:
+    return decide_after(given, eviction, labels, LifecycleSettings().forgotten)
 
 
-def deleted(of: Facts) -> Facts:
+def deleted(of: LifecycleFacts) -> LifecycleFacts:
     meta = with_fields(of.hypervisor.metadata, deletionTimestamp=NOW)
     return replace(of, hypervisor=with_fields(of.hypervisor, metadata=meta))
 
@@ -40,7 +43,7 @@ def deleted(of: Facts) -> Facts:
     ],
 )
 def test_eviction_is_owned_by_its_hypervisor_unless_that_is_being_deleted(
-    given: Facts, owners: list[str]
+    given: LifecycleFacts, owners: list[str]
 ) -> None:
     made = decide(given, None, LABELS).create
     assert made is not None
@@ -126,7 +129,7 @@ def test_condition_evicting_follows_from_the_eviction(
         ),
     ],
 )
-def test_no_eviction_is_created_or_deleted(given: Facts) -> None:
+def test_no_eviction_is_created_or_deleted(given: LifecycleFacts) -> None:
     assert decide(given, None, LABELS) == MaintenancePlan()
     assert decide(given, eviction(RUNNING), LABELS) == MaintenancePlan()
 
@@ -160,7 +163,7 @@ def test_new_eviction_has_its_trigger_and_blocks_the_deletion_of_its_owner(
     assert (owner.controller, owner.blockOwnerDeletion) == (True, True)
 
 
-def on_it(*servers: str, evicted: bool = True) -> Facts:
+def on_it(*servers: str, evicted: bool = True) -> LifecycleFacts:
     known = ("False", "Succeeded") if evicted else ("True", "Running")
     host = replace(HOST, servers=servers)
     return facts(condition("Evicting", *known), spec=MANUAL, host=host, evicted=evicted)
@@ -180,7 +183,7 @@ def test_failed_eviction_is_not_replaced_for_what_is_still_there() -> None:
         pytest.param(on_it("a", evicted=False), "Evicting", id="they never left"),
     ],
 )
-def test_message_names_the_servers_that_came_back(given: Facts, end: str) -> None:
+def test_message_names_the_servers_that_came_back(given: LifecycleFacts, end: str) -> None:
     plan = decide(given, eviction(RUNNING), LABELS)
     assert plan.condition is not None
     assert plan.condition[2].endswith(end)
@@ -231,8 +234,9 @@ def test_evicting_goes_with_its_maintenance_although_an_onboarding_begins_again(
 
 LONG_AGO = NOW - timedelta(minutes=6)
 LOST = with_fields(condition("Registered", "False", "NotRegistered"), lastTransitionTime=LONG_AGO)
-JUST_LOST = with_fields(LOST, lastTransitionTime=NOW - Settings().forgotten)
+JUST_LOST = with_fields(LOST, lastTransitionTime=NOW - LifecycleSettings().forgotten)
 HEALTHY = condition("NodeHealthy", "True", "Healthy")
+REPORTING = condition("AgentReporting", "True", "Reporting")
 FAILED = eviction("False/Failed")
 
 
@@ -249,6 +253,11 @@ FAILED = eviction("False/Failed")
             facts(LOST, spec=LEAVING, numInstances=2), FAILED, SUCCEEDED, id="an agent's old word"
         ),
         pytest.param(
+            facts(LOST, REPORTING, spec=LEAVING, numInstances=2),
+            *(FAILED, "False/Failed"),
+            id="guests, by an agent that reports from a Node that is not in order",
+        ),
+        pytest.param(
             facts(condition("Registered", "False", "NotRegistered"), spec=LEAVING),
             None,
             RUNNING,
@@ -260,13 +269,19 @@ FAILED = eviction("False/Failed")
     ],
 )
 def test_host_that_nova_does_not_list_is_evicted_or_waits(
-    given: Facts, found: Eviction | None, expected: str
+    given: LifecycleFacts, found: Eviction | None, expected: str
 ) -> None:
     plan = decide(given, found, LABELS)
     assert plan.condition is not None
     assert f"{plan.condition[0]}/{plan.condition[1]}" == expected
     assert plan.evicted is (expected == SUCCEEDED)
     assert (plan.create is not None) is (expected == RUNNING and found is None)
+
+
+def test_host_without_an_address_is_not_empty_where_the_hosts_keep_the_servers() -> None:
+    given = facts(LOST, spec=LEAVING)
+    (plan, failed) = (decide_after(given, found, LABELS, None) for found in (None, FAILED))
+    assert (plan.create is not None, plan.evicted, failed.evicted) == (True, False, False)
 
 
 def test_a_host_stays_evicted_after_nova_forgets_it() -> None:
@@ -287,7 +302,7 @@ def test_a_host_stays_evicted_after_nova_forgets_it() -> None:
 )
 def test_recovery_of_a_failed_host_is_shown(of: str, expected: str, *, evicted: bool) -> None:
     given = facts(spec=with_fields(ON, maintenance="ha"))
-    plan = decide_after(given, None, LABELS, Settings().forgotten, eviction(of))
+    plan = decide_after(given, None, LABELS, LifecycleSettings().forgotten, eviction(of))
     assert plan.condition is not None
     assert f"{plan.condition[0]}/{plan.condition[1]}" == expected
     assert (plan.evicted, plan.create) == (evicted, None)
@@ -295,6 +310,42 @@ def test_recovery_of_a_failed_host_is_shown(of: str, expected: str, *, evicted: 
 
 def test_recovery_that_is_over_does_not_empty_a_host() -> None:
     given = facts(spec=MANUAL)
-    forgotten = Settings().forgotten
+    forgotten = LifecycleSettings().forgotten
     plan = decide_after(given, None, LABELS, forgotten, eviction(SUCCEEDED))
     assert plan == decide_after(given, None, LABELS, forgotten)
+
+
+THERE = HostGuests((HostGuest("default", "a", uid="p", owner="v"),))
+
+
+@pytest.mark.parametrize(
+    ("guests", "again"),
+    [
+        pytest.param(THERE, True, id="pod-has-come"),
+        pytest.param(HostGuests(unread="503"), False, id="not-read-leaves-it"),
+        pytest.param(NO_GUESTS, False, id="none"),
+    ],
+)
+def test_launcher_pod_on_an_evicted_host_has_it_evicted_again(
+    guests: HostGuests, *, again: bool
+) -> None:
+    given = facts(condition("Evicting", "False", "Succeeded"), spec=LEAVING, evicted=True)
+    forgotten = LifecycleSettings().forgotten
+    over = decide_after(given, eviction("False/Succeeded"), (), forgotten, guests=guests)
+    assert (over.delete is not None, over.evicted) == (again, not again)
+    gone = decide_after(given, None, (), forgotten, guests=guests)
+    assert (gone.create is not None) is again
+
+
+@pytest.mark.parametrize("guests", [THERE, HostGuests(unread="403")], ids=["there", "unread"])
+def test_host_that_the_compute_service_forgot_is_not_empty_with_guests(guests: HostGuests) -> None:
+    given = facts(
+        condition("Registered", "False", "NotRegistered"), spec=LEAVING, serviceId="service"
+    )
+    later = replace(given, now=NOW + LifecycleSettings().forgotten)
+    plan = decide_after(later, None, (), LifecycleSettings().forgotten, guests=guests)
+    assert plan.evicted is False
+    assert plan.condition is not None
+    assert plan.condition[0] == "False"
+    empty = decide_after(later, None, (), LifecycleSettings().forgotten)
+    assert empty.evicted is True

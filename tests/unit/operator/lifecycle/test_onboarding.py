@@ -24,11 +24,11 @@ from hypercobalt.operator.lifecycle.onboarding import (
     is_checked,
     may_go_on,
 )
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.shared.ha_mode import HaMode
 
-SETTINGS = Settings()
+SETTINGS = LifecycleSettings()
 OFF = HypervisorSpec(lifecycleEnabled=False)
 LEAVING = HypervisorSpec(lifecycleEnabled=True, maintenance="termination")
 HA = replace(ON, highAvailability=True)
@@ -125,14 +125,14 @@ HANDOVER = onboarding("Handover")
     ],
 )
 def test_next_step_of_onboarding_follows_from_the_conditions(
-    given: Facts, act: Act, state: str
+    given: LifecycleFacts, act: Act, state: str
 ) -> None:
     plan = decide(given, None, "", SETTINGS)
     assert plan.act is act
     assert (f"{plan.condition[0]}/{plan.condition[1]}" if plan.condition else "") == state
 
 
-def deleted(of: Facts) -> Facts:
+def deleted(of: LifecycleFacts) -> LifecycleFacts:
     meta = replace(of.hypervisor.metadata, deletionTimestamp=of.now)
     return dataclasses.replace(of, hypervisor=replace(of.hypervisor, metadata=meta))
 
@@ -146,7 +146,7 @@ def deleted(of: Facts) -> Facts:
         (facts(onboarding("Initial"), spec=replace(ON, maintenance="manual")), MAINTENANCE),
     ],
 )
-def test_message_names_what_aborts_it(given: Facts, message: str) -> None:
+def test_message_names_what_aborts_it(given: LifecycleFacts, message: str) -> None:
     plan = decide(given, None, "", SETTINGS)
     assert plan.condition == ("False", "Aborted", message)
 
@@ -165,7 +165,7 @@ def test_test_server_without_a_condition_is_deleted() -> None:
     ],
 )
 def test_onboarding_goes_on_within_the_lifecycle_and_outside_maintenance(
-    given: Facts, goes_on: bool
+    given: LifecycleFacts, goes_on: bool
 ) -> None:
     assert may_go_on(given) is goes_on
 
@@ -199,13 +199,15 @@ def test_message_names_why_the_host_is_not_in_the_test_aggregates(
     ],
     ids=["there is none", "there is one"],
 )
-def test_test_server_of_a_host_that_is_no_longer_tested_is_deleted(given: Facts, act: Act) -> None:
+def test_test_server_of_a_host_that_is_no_longer_tested_is_deleted(
+    given: LifecycleFacts, act: Act
+) -> None:
     assert decide(given, Skip("2 servers run here", stays=True), "", SETTINGS).act is act
 
 
 def test_high_availability_that_is_off_for_all_hosts_is_not_waited_for() -> None:
     given = facts(HANDOVER, AGGREGATES, TRAITS, spec=HA)
-    assert decide(given, None, "", Settings(ha=HaMode.OFF)).act is Act.ENABLE
+    assert decide(given, None, "", LifecycleSettings(ha=HaMode.OFF)).act is Act.ENABLE
 
 
 def test_service_without_aggregates_tests_at_once() -> None:
@@ -275,7 +277,7 @@ SKIPPED, IN_SERVICE = Skip("skip-tests"), Skip("2 servers run here already", sta
     ],
 )
 def test_host_that_is_not_tested_is_checked_all_the_same(
-    given: Facts, skip: Skip, unmet: str, state: str
+    given: LifecycleFacts, skip: Skip, unmet: str, state: str
 ) -> None:
     plan = decide(given, skip, unmet, SETTINGS)
     assert plan.condition is not None
@@ -313,8 +315,8 @@ def test_no_host_comes_into_service_past_a_check() -> None:
         ),
     ],
 )
-def test_checks_are_due_during_the_onboarding(given: Facts, due: bool) -> None:
-    assert is_checked(given, Settings()) is due
+def test_checks_are_due_during_the_onboarding(given: LifecycleFacts, due: bool) -> None:
+    assert is_checked(given, LifecycleSettings()) is due
 
 
 @pytest.mark.parametrize(
@@ -345,6 +347,8 @@ def test_failed_onboarding_has_a_way_back(generation: int, passed: timedelta, be
         onboarding("Aborted", "False", "Smoke test failed 3 times"), observedGeneration=generation
     )
     given = facts(failed)
-    plan = decide(Facts(given.hypervisor, given.host, given.now + passed), None, "", SETTINGS)
+    plan = decide(
+        LifecycleFacts(given.hypervisor, given.host, given.now + passed), None, "", SETTINGS
+    )
     assert (plan.condition is not None) is begins
     assert begins or plan.look_again == timedelta(minutes=1)

@@ -24,8 +24,8 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.reconciler import WRITES
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.step import Facts, Outcome, Step
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.step import LifecycleFacts, LifecycleStep, StepOutcome
 
 PROBE = "hypervisor:StorageReachable"
 FIXED = {f"metadata.{name}" for name in ("name", "uid", "creationTimestamp", "ownerReferences")}
@@ -117,7 +117,7 @@ def noted(known: Hypervisor) -> Hypervisor:
     )
 
 
-def undeclared(step: Step, given: Facts) -> list[str]:
+def undeclared(step: LifecycleStep, given: LifecycleFacts) -> list[str]:
     """What a step reads of a host in one run, and neither declares nor finds written by steps."""
     Log.read.clear()
     asyncio.run(step.run(replace(given, hypervisor=noted(given.hypervisor))))
@@ -136,12 +136,12 @@ def declared(reads: Reads, hypervisor: Hypervisor) -> Iterator[str]:
     yield from (name if "." in name else f"condition {name}" for name in at_times)
 
 
-def written(given: Facts) -> Iterator[str]:
+def written(given: LifecycleFacts) -> Iterator[str]:
     return declared(WRITES, given.hypervisor)
 
 
 @st.composite
-def any_facts(draw: st.DrawFn) -> Facts:
+def any_facts(draw: st.DrawFn) -> LifecycleFacts:
     """Any host, whether the compute service lists it or not."""
     spec, host = draw(hosts())
     spec = msgspec.structs.replace(spec, skipTests=draw(st.booleans()))
@@ -178,7 +178,7 @@ FORGOTTEN = replace(
         host=None,
         numInstances=1,
     ),
-    now=NOW + Settings().forgotten,
+    now=NOW + LifecycleSettings().forgotten,
 )
 """Facts of a host in termination, long unknown to the compute service."""
 
@@ -196,7 +196,7 @@ PROBED = facts(
 @given(known=any_facts())
 @example(known=FORGOTTEN)
 @example(known=PROBED)
-def test_step_reads_nothing_that_it_does_not_declare(place: int, known: Facts) -> None:
+def test_step_reads_nothing_that_it_does_not_declare(place: int, known: LifecycleFacts) -> None:
     compute = FakeCompute(lambda: NOW)
     compute.world.add_host(HOST.name, servers=known.host.servers if known.host else ())
     assert undeclared(steps(compute, PROBE)[place], known) == []
@@ -209,9 +209,9 @@ class Careless:
     name = "careless"
     reads = Reads(at_times={"status.numInstances": lambda one: bool(one.spec.maintenance)})
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         hypervisor = facts.hypervisor
-        return Outcome(
+        return StepOutcome(
             facts
             if hypervisor.status.numInstances
             and hypervisor.spec.version

@@ -21,7 +21,7 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.lifecycle.drift import Drift
 from hypercobalt.operator.lifecycle.reads import Reads
 from hypercobalt.operator.lifecycle.reconciler import LifecycleReconciler
-from hypercobalt.operator.lifecycle.step import PATIENCE, Facts, Outcome, Step
+from hypercobalt.operator.lifecycle.step import PATIENCE, LifecycleFacts, LifecycleStep, StepOutcome
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter, compose
 from hypercobalt.runtime import FakeClock, Kube, Metrics, Recorder
 from hypercobalt.runtime.write_cache import WriteCache
@@ -32,10 +32,10 @@ class Doing:
     """A step that does what a test gives it."""
 
     name: str
-    act: Callable[[Facts], Outcome]
+    act: Callable[[LifecycleFacts], StepOutcome]
     reads: Reads = Reads()  # noqa: RUF009 - frozen
 
-    async def run(self, facts: Facts) -> Outcome:
+    async def run(self, facts: LifecycleFacts) -> StepOutcome:
         return self.act(facts)
 
 
@@ -60,19 +60,21 @@ class Written:
         """Events are not looked at here."""
 
 
-def fails(error: HypercobaltError) -> Callable[[Facts], Outcome]:
-    def act(_facts: Facts) -> Outcome:
+def fails(error: HypercobaltError) -> Callable[[LifecycleFacts], StepOutcome]:
+    def act(_facts: LifecycleFacts) -> StepOutcome:
         raise error
 
     return act
 
 
-def sets_disabled(facts: Facts) -> Outcome:
-    return Outcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "text"))
+def sets_disabled(facts: LifecycleFacts) -> StepOutcome:
+    return StepOutcome(facts.with_condition("HypervisorDisabled", "True", "Succeeded", "text"))
 
 
-def made(around: Written, *steps: Step, clock: FakeClock | None = None) -> LifecycleReconciler:
-    found = Doing("registration", lambda given: Outcome(registered(given)))
+def made(
+    around: Written, *steps: LifecycleStep, clock: FakeClock | None = None
+) -> LifecycleReconciler:
+    found = Doing("registration", lambda given: StepOutcome(registered(given)))
     clock = clock or FakeClock()
     return LifecycleReconciler(
         cast("Kube", around),
@@ -87,8 +89,8 @@ def made(around: Written, *steps: Step, clock: FakeClock | None = None) -> Lifec
     )
 
 
-def registered(given: Facts) -> Facts:
-    return Facts(given.hypervisor, HOST, given.now)
+def registered(given: LifecycleFacts) -> LifecycleFacts:
+    return LifecycleFacts(given.hypervisor, HOST, given.now)
 
 
 @pytest.mark.parametrize("error", [RefusedError("Forbidden", code=403), UnreachableError("away")])
@@ -111,8 +113,8 @@ async def test_error_of_one_step_leaves_the_others_and_the_status_and_is_tried_a
 async def test_time_since_when_a_condition_waits_outlasts_a_pass() -> None:
     clock, around = FakeClock(), Written(facts().hypervisor)
 
-    def waits(given: Facts) -> Outcome:
-        return Outcome(given.with_condition("Offboarded", "False", "W", "text", waits_for="it"))
+    def waits(given: LifecycleFacts) -> StepOutcome:
+        return StepOutcome(given.with_condition("Offboarded", "False", "W", "text", waits_for="it"))
 
     for _ in range(2):
         await made(around, Doing("offboarding", waits), clock=clock).reconcile("kvm-a")
@@ -169,12 +171,14 @@ LEAVING = replace(ON, maintenance="termination")
         ),
     ],
 )
-def test_pass_follows_only_relevant_changes_of_others(old: Facts, new: Facts, worth: bool) -> None:
+def test_pass_follows_only_relevant_changes_of_others(
+    old: LifecycleFacts, new: LifecycleFacts, worth: bool
+) -> None:
     reconciler = made(Written(old.hypervisor), *steps())
     assert reconciler.worth_a_pass(old.hypervisor, new.hypervisor) is worth
 
 
-def at(given: Facts, version: int) -> Hypervisor:
+def at(given: LifecycleFacts, version: int) -> Hypervisor:
     """The host of a pass, as the watch shows it at a version."""
     known = given.hypervisor
     return replace(known, metadata=replace(known.metadata, resourceVersion=str(version)))
@@ -196,12 +200,12 @@ async def test_write_during_a_pass_leads_to_another_one_only_if_others_made_it(
 ) -> None:
     around = Written(at(MANUAL, 1))
 
-    def enables(given: Facts) -> Outcome:
+    def enables(given: LifecycleFacts) -> StepOutcome:
         after = given.with_condition("HaEnabled", "False", "Evicted", "The host is empty")
         meanwhile = after.with_status(conditions=(*after.hypervisor.conditions, *others))
         around.hypervisor = at(meanwhile, 2)  # the watch is faster than the answer
         assert not reconciler.worth_a_pass(at(given, 1), around.hypervisor)
-        return Outcome(after)
+        return StepOutcome(after)
 
     reconciler = made(around, Doing("ha", enables, steps()[4].reads))
     result = await reconciler.reconcile("kvm-a")

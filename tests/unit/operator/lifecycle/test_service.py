@@ -19,8 +19,8 @@ from hypercobalt.compute.errors import UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.lifecycle.evictions import Evictions
-from hypercobalt.operator.lifecycle.service import Desired, ServiceSync, desired, differs
-from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, Facts, Outcome
+from hypercobalt.operator.lifecycle.service import DesiredService, ServiceSync, desired, differs
+from hypercobalt.operator.lifecycle.step import PATIENCE, POLL, LifecycleFacts, StepOutcome
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.runtime.write_cache import WriteCache
 
@@ -141,7 +141,7 @@ async def test_host_whose_service_does_not_report_is_enabled_once_it_does() -> N
     )
 
 
-def dead(spec: HypervisorSpec) -> Facts:
+def dead(spec: HypervisorSpec) -> LifecycleFacts:
     """A host that has failed, by the operator's record."""
     given = facts(IN_SERVICE, WAS_OURS, spec=spec)
     record = as_record(Fencing(phase=FencingPhase.FENCED, bootID="b1"))
@@ -189,24 +189,31 @@ def with_reason(reason: str, *, enabled: bool = False, forced_down: bool = False
 @pytest.mark.parametrize(
     ("host", "wanted", "expected"),
     [
-        pytest.param(HOST, Desired(False, OURS), True, id="enabled"),
-        pytest.param(with_reason("bad disk"), Desired(False, OURS), True, id="another's reason"),
-        pytest.param(with_reason(OURS), Desired(False, OURS), False, id="as it should be"),
-        pytest.param(with_reason(OURS), Desired(False, EVICTED), True, id="ours, of before"),
-        pytest.param(with_reason("AUTO: no libvirt"), Desired(True), False, id="by nova-compute"),
+        pytest.param(HOST, DesiredService(False, OURS), True, id="enabled"),
         pytest.param(
-            with_reason("AUTO: no libvirt", forced_down=True), Desired(True), True, id="forced down"
+            with_reason("bad disk"), DesiredService(False, OURS), True, id="another's reason"
+        ),
+        pytest.param(with_reason(OURS), DesiredService(False, OURS), False, id="as it should be"),
+        pytest.param(with_reason(OURS), DesiredService(False, EVICTED), True, id="ours, of before"),
+        pytest.param(
+            with_reason("AUTO: no libvirt"), DesiredService(True), False, id="by nova-compute"
+        ),
+        pytest.param(
+            with_reason("AUTO: no libvirt", forced_down=True),
+            DesiredService(True),
+            True,
+            id="forced down",
         ),
         pytest.param(
             with_reason(OURS, enabled=True, forced_down=True),
-            Desired(True, yields=True),
+            DesiredService(True, yields=True),
             False,
             id="forced down by others, with a reason of ours that is over",
         ),
     ],
 )
 def test_nova_is_called_only_when_the_host_differs(
-    host: Host, wanted: Desired, expected: bool
+    host: Host, wanted: DesiredService, expected: bool
 ) -> None:
     assert differs(host, wanted) is expected
 
@@ -218,10 +225,10 @@ def test_nova_is_called_only_when_the_host_differs(
         pytest.param(facts(spec=replace(ON, maintenance="ha")), id="the HA service has it"),
     ],
 )
-async def test_host_that_is_not_managed_is_left_as_it_is(given: Facts) -> None:
+async def test_host_that_is_not_managed_is_left_as_it_is(given: LifecycleFacts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert desired(given, None) is None
-    assert await sync(compute).run(given) == Outcome(given)
+    assert await sync(compute).run(given) == StepOutcome(given)
     assert compute.world.calls == []
 
 

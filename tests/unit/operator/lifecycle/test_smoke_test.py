@@ -10,10 +10,15 @@ from tests.unit.operator.samples import NOW, hypervisor
 
 from hypercobalt.api.hypervisor_status import SmokeTest
 from hypercobalt.compute.model import TestServer
-from hypercobalt.operator.lifecycle.settings import Settings
-from hypercobalt.operator.lifecycle.smoke_test import Next, decide, server_name, wants_console
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.lifecycle.smoke_test import (
+    SmokeTestAction,
+    decide,
+    server_name,
+    wants_console,
+)
 
-SETTINGS = Settings()
+SETTINGS = LifecycleSettings()
 MINE = TestServer("t1", "ohooc--kvm-a-uid", "ACTIVE", NOW, launched=NOW)
 BUILD = replace(MINE, status="BUILD", launched=None)
 OLD = replace(MINE, id="t0")
@@ -26,32 +31,54 @@ SOON, LATE = timedelta(minutes=1), timedelta(minutes=11)
 @pytest.mark.parametrize(
     ("found", "test", "console", "after", "expected"),
     [
-        pytest.param((), SmokeTest(), None, SOON, Next.CREATE, id="first server"),
-        pytest.param((BUILD,), SECOND, None, SOON, Next.WAIT, id="being built"),
-        pytest.param((BUILD,), SECOND, None, LATE, Next.DELETE, id="built for too long"),
-        pytest.param((MINE,), SECOND, "boot…", SOON, Next.WAIT, id="boots"),
-        pytest.param((MINE,), SECOND, None, SOON, Next.WAIT, id="console not readable yet"),
-        pytest.param((MINE,), SECOND, "boot…", LATE, Next.DELETE, id="never prints its name"),
-        pytest.param((MINE,), SECOND, None, LATE, Next.DELETE, id="console never readable"),
+        pytest.param((), SmokeTest(), None, SOON, SmokeTestAction.CREATE, id="first server"),
+        pytest.param((BUILD,), SECOND, None, SOON, SmokeTestAction.WAIT, id="being built"),
+        pytest.param((BUILD,), SECOND, None, LATE, SmokeTestAction.DELETE, id="built for too long"),
+        pytest.param((MINE,), SECOND, "boot…", SOON, SmokeTestAction.WAIT, id="boots"),
         pytest.param(
-            (replace(MINE, launched=None),), SECOND, "boot…", LATE, Next.WAIT, id="launch unknown"
+            (MINE,), SECOND, None, SOON, SmokeTestAction.WAIT, id="console not readable yet"
         ),
         pytest.param(
-            (MINE,), SECOND, "ohooc--kvm-a-uid login:", LATE, Next.PASSED, id="prints its name"
+            (MINE,), SECOND, "boot…", LATE, SmokeTestAction.DELETE, id="never prints its name"
+        ),
+        pytest.param(
+            (MINE,), SECOND, None, LATE, SmokeTestAction.DELETE, id="console never readable"
+        ),
+        pytest.param(
+            (replace(MINE, launched=None),),
+            SECOND,
+            "boot…",
+            LATE,
+            SmokeTestAction.WAIT,
+            id="launch unknown",
+        ),
+        pytest.param(
+            (MINE,),
+            SECOND,
+            "ohooc--kvm-a-uid login:",
+            LATE,
+            SmokeTestAction.PASSED,
+            id="prints its name",
         ),
         pytest.param(
             (replace(MINE, status="ERROR", fault="No valid host"),),
             SECOND,
             None,
             SOON,
-            Next.DELETE,
+            SmokeTestAction.DELETE,
             id="failed",
         ),
-        pytest.param((), SECOND, None, SOON, Next.DELETE, id="a client has deleted it"),
-        pytest.param((OLD,), SmokeTest(1), None, SOON, Next.DELETE, id="left over from earlier"),
-        pytest.param((OLD,), DELETING, None, SOON, Next.DELETE, id="being deleted"),
-        pytest.param((OLD,), DELETING, None, LATE, Next.GIVEN_UP, id="deleted for too long"),
-        pytest.param((), SmokeTest(3, None, "t1: x"), None, SOON, Next.GIVEN_UP, id="enough"),
+        pytest.param((), SECOND, None, SOON, SmokeTestAction.DELETE, id="a client has deleted it"),
+        pytest.param(
+            (OLD,), SmokeTest(1), None, SOON, SmokeTestAction.DELETE, id="left over from earlier"
+        ),
+        pytest.param((OLD,), DELETING, None, SOON, SmokeTestAction.DELETE, id="being deleted"),
+        pytest.param(
+            (OLD,), DELETING, None, LATE, SmokeTestAction.GIVEN_UP, id="deleted for too long"
+        ),
+        pytest.param(
+            (), SmokeTest(3, None, "t1: x"), None, SOON, SmokeTestAction.GIVEN_UP, id="enough"
+        ),
     ],
 )
 def test_next_step_follows_from_the_test_servers(
@@ -59,7 +86,7 @@ def test_next_step_follows_from_the_test_servers(
     test: SmokeTest,
     console: str | None,
     after: timedelta,
-    expected: Next,
+    expected: SmokeTestAction,
 ) -> None:
     assert decide(found, test, console, SETTINGS, NOW + after).next is expected
 
@@ -143,7 +170,7 @@ def test_try_that_failed_is_deleted_counted_and_named() -> None:
     assert plan.test == SmokeTest(3, None, "server t1: No valid host", NOW)
     assert plan.message == "Smoke test, try 3 of 3 failed: server t1: No valid host"
     given_up = decide((), plan.test, None, SETTINGS, NOW)
-    assert given_up.next is Next.GIVEN_UP
+    assert given_up.next is SmokeTestAction.GIVEN_UP
     assert "No valid host" in given_up.message
 
 
@@ -155,7 +182,7 @@ def test_the_next_try_gives_its_reason() -> None:
 
 def test_a_server_that_has_passed_goes_with_all_that_is_left() -> None:
     plan = decide((OLD, MINE), SECOND, "ohooc--kvm-a-uid", SETTINGS, NOW)
-    assert plan.next is Next.PASSED
+    assert plan.next is SmokeTestAction.PASSED
     assert set(plan.delete) == {OLD, MINE}
 
 
@@ -176,7 +203,7 @@ def test_a_server_that_is_never_gone_is_named_with_the_time_and_given_up() -> No
     later = decide((OLD,), first.test, None, SETTINGS, NOW + SOON)
     assert later == first
     last = decide((OLD,), later.test, None, SETTINGS, NOW + LATE)
-    assert last.next is Next.GIVEN_UP
+    assert last.next is SmokeTestAction.GIVEN_UP
     assert last.delete == (OLD,)
     assert "still there 10m after they were to be deleted, at 00:00:00Z: t0" in last.message
     assert last.test.lastFailure == "t0: no host"

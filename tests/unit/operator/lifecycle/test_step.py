@@ -8,16 +8,16 @@ from datetime import timedelta
 from tests.unit.operator.lifecycle.facts import facts
 from tests.unit.operator.samples import NOW
 
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 
 LATER = NOW + timedelta(hours=1)
 
 
-def waiting_for(given: Facts, text: str, waits_for: str = "") -> Facts:
+def waiting_for(given: LifecycleFacts, text: str, waits_for: str = "") -> LifecycleFacts:
     return given.with_condition("Onboarding", "True", "Handover", text, waits_for=waits_for)
 
 
-def message(given: Facts) -> str:
+def message(given: LifecycleFacts) -> str:
     found = given.condition("Onboarding")
     return found.message if found else ""
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from tests.unit.operator.lifecycle.facts import ON, facts, state_of
 from tests.unit.operator.samples import NOW, condition
 
-from hypercobalt.compute.errors import ConflictError, UnreachableError
+from hypercobalt.compute.errors import ComputeConflictError, UnreachableError
 from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Host, ProviderTraits
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.lifecycle.traits import MOST, TraitPlan, TraitSync, decide, is_due
 
 DONE = condition("Onboarding", "False", "Succeeded")
@@ -119,7 +119,7 @@ def test_provider_gets_all_wanted_traits_and_loses_only_applied_ones(
         pytest.param(facts(DONE, spec=replace(ON, lifecycleEnabled=False)), False, id="off"),
     ],
 )
-def test_traits_are_due_once_the_smoke_test_is_over(given: Facts, due: bool) -> None:
+def test_traits_are_due_once_the_smoke_test_is_over(given: LifecycleFacts, due: bool) -> None:
     assert is_due(given) is due
 
 
@@ -131,7 +131,7 @@ def test_traits_are_due_once_the_smoke_test_is_over(given: Facts, due: bool) -> 
         pytest.param(facts(DONE, host=None), id="not registered"),
     ],
 )
-async def test_placement_is_read_only_for_a_change(given: Facts) -> None:
+async def test_placement_is_read_only_for_a_change(given: LifecycleFacts) -> None:
     compute = FakeCompute(lambda: NOW)
     assert (await TraitSync(compute).run(given)).facts is given
     assert compute.world.calls == []
@@ -150,7 +150,7 @@ class Racing:
     async def put(self, provider: str, traits: ProviderTraits) -> ProviderTraits:
         self.puts += 1
         if self.puts <= self.conflicts:
-            raise ConflictError("generation 2")
+            raise ComputeConflictError("generation 2")
         return traits
 
 
@@ -235,5 +235,5 @@ async def test_placement_that_is_away_fails_a_changed_spec_only(
     assert state_of(back.facts, "TraitsUpdated") == "True/Succeeded"
 
 
-def replace_host(found: Facts, host: Host) -> Facts:
+def replace_host(found: LifecycleFacts, host: Host) -> LifecycleFacts:
     return dataclasses.replace(found, host=host)

@@ -25,7 +25,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec
 from hypercobalt.api.ovsnode_glance import OVSNodeGlance
 from hypercobalt.operator.network.verdict import judge as verdict
 from hypercobalt.ovs_agent.assess import judge
-from hypercobalt.ovs_agent.facts import Facts, Reading
+from hypercobalt.ovs_agent.facts import Reading, SwitchFacts
 from hypercobalt.ovs_agent.rules.conditions import OWN
 
 NO_FLOWS = {"br-int": Reading(FlowCounts(0, {})), "br-ex": Reading(FlowCounts(0, {}))}
@@ -35,7 +35,7 @@ AWAY = Reading(ControllerState(connected=False, paused=False))
 REFUSED = ProducerFault.CONNECTION_REFUSED
 
 
-def reported(facts: Facts) -> OVSNodeGlance:
+def reported(facts: SwitchFacts) -> OVSNodeGlance:
     """The OVSNode of a host whose facts have been these for a while, as the operator reads it."""
     first = judge(facts, {}, now=NOW, monotonic=0.0)
     last = judge(facts, first.ledger, now=later(120), monotonic=120.0)
@@ -51,7 +51,7 @@ def reported(facts: Facts) -> OVSNodeGlance:
     return msgspec.json.decode(msgspec.json.encode(node), type=OVSNodeGlance)
 
 
-def tunnels(up: int, down: int) -> Facts:
+def tunnels(up: int, down: int) -> SwitchFacts:
     rows = [
         interface(
             f"ovn-{number}",
@@ -69,7 +69,7 @@ def tunnels(up: int, down: int) -> Facts:
     ("facts", "expected"),
     [
         pytest.param(healthy(), "True/Healthy", id="all is well"),
-        pytest.param(Facts(), "Unknown/NotReported", id="nothing read yet"),
+        pytest.param(SwitchFacts(), "Unknown/NotReported", id="nothing read yet"),
         pytest.param(healthy(flows=NO_FLOWS), "False/BridgeDown", id="no flows"),
         pytest.param(
             healthy(flows=NO_FLOWS, running=RUNNING),
@@ -136,6 +136,6 @@ def tunnels(up: int, down: int) -> Facts:
         pytest.param(tunnels(0, 55), "False/Degraded", id="this end is cut off"),
     ],
 )
-def test_agent_and_operator_come_to_one_verdict(facts: Facts, expected: str) -> None:
+def test_agent_and_operator_come_to_one_verdict(facts: SwitchFacts, expected: str) -> None:
     found = verdict(reported(facts), "br-int")
     assert f"{found.status}/{found.reason}" == expected

@@ -92,7 +92,7 @@ async def test_ovsnode_of_a_silent_agent_stays_while_its_node_is_there_and_is_lo
 
 
 async def test_ovsnode_that_is_written_meanwhile_stays_and_is_looked_at_again_soon() -> None:
-    """It is the operator that writes it when the agent falls silent."""
+    """The operator itself writes the OVSNode when the agent falls silent."""
     around = Around(EXPIRED)
     around.written = True
     assert await around.passes() == Result(SOON)

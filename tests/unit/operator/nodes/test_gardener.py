@@ -9,7 +9,8 @@ from tests.unit.operator.samples import condition, hypervisor, node, reports
 from hypercobalt.api.conditions import Condition
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
-from hypercobalt.operator.nodes.gardener import LABEL, NAMESPACE, Signal, decide, worth_a_pass
+from hypercobalt.operator.nodes.gardener import LABEL, GardenerSignal, decide, worth_a_pass
+from hypercobalt.operator.settings import GARDENER_NAMESPACE as NAMESPACE
 from hypercobalt.operator.shared.node_facts import HOSTNAME_LABEL, OFFBOARDING_TAINT
 
 ON = HypervisorSpec(lifecycleEnabled=True)
@@ -24,24 +25,26 @@ GOING = reports("Terminating")
 TAINTED = node(GOING, taints=(OFFBOARDING_TAINT,))
 
 
-def decided(of: Node, *conditions: Condition, spec: HypervisorSpec = ON) -> Signal | Taint | None:
+def decided(
+    of: Node, *conditions: Condition, spec: HypervisorSpec = ON
+) -> GardenerSignal | Taint | None:
     return decide(of, hypervisor(*conditions, spec=spec), "image:1", NAMESPACE, signalled=False)
 
 
-def signalled(of: Node, *conditions: Condition) -> Signal:
+def signalled(of: Node, *conditions: Condition) -> GardenerSignal:
     plan = decided(of, *conditions)
-    assert isinstance(plan, Signal)
+    assert isinstance(plan, GardenerSignal)
     return plan
 
 
-def kept(plan: Signal) -> int:
+def kept(plan: GardenerSignal) -> int:
     count = plan.deployment.spec.replicas
     assert plan.budget.spec.minAvailable == count
     assert isinstance(count, int)
     return count
 
 
-def probe(plan: Signal) -> str:
+def probe(plan: GardenerSignal) -> str:
     (container,) = plan.deployment.spec.template.spec.containers
     assert container.startupProbe is not None
     assert container.startupProbe.exec is not None
@@ -99,7 +102,7 @@ def test_taint_evicts_the_agents_of_a_host_emptied_in_termination(
     of: Node, spec: HypervisorSpec, evicting: Condition, taint: bool
 ) -> None:
     plan = decided(of, evicting, spec=spec)
-    assert isinstance(plan, Taint if taint else Signal)
+    assert isinstance(plan, Taint if taint else GardenerSignal)
 
 
 def test_objects_are_named_labelled_and_owned_so_that_changes_are_seen() -> None:
@@ -129,7 +132,7 @@ def test_pod_of_a_host_is_scheduled_to_no_node_whose_name_the_host_takes(
     of = hypervisor(*conditions, spec=ON, labels={HOSTNAME_LABEL: kept_label})
     taken = node(labels={HOSTNAME_LABEL: "kvm-c"})
     plan = decide(taken, of, "image:1", NAMESPACE, signalled=False)
-    assert isinstance(plan, Signal)
+    assert isinstance(plan, GardenerSignal)
     assert plan.deployment.spec.template.spec.nodeSelector == {HOSTNAME_LABEL: chosen}
 
 

@@ -14,7 +14,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.incident import Incident, IncidentType, Severity
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod, PodSpec, PodStatus, Toleration
-from hypercobalt.operator.agents.pods import OVERDUE, Report, still_running
+from hypercobalt.operator.agents.pods import OVERDUE, PodsReport, still_running
 from hypercobalt.operator.nodes.hypervisor import agents_must_leave, decide, worth_a_pass
 from hypercobalt.operator.shared.node_facts import AGGREGATES_ANNOTATION, OFFBOARDING_TAINT
 
@@ -31,7 +31,7 @@ def pod(*tolerations: Toleration, phase: str = "Running", deleted: bool = False)
     )
 
 
-def decided(of: Node, *stored: Condition, pods: Report | None = None) -> tuple[Condition, ...]:
+def decided(of: Node, *stored: Condition, pods: PodsReport | None = None) -> tuple[Condition, ...]:
     return decide(of, hypervisor(*stored), pods, (), LATER).part.conditions
 
 
@@ -99,13 +99,15 @@ def test_decision_does_not_depend_on_the_time() -> None:
 @pytest.mark.parametrize(
     ("pods", "shown"),
     [
-        pytest.param(Report(), "True/NoAgentPods", id="none left"),
-        pytest.param(Report((pod(),)), "False/AgentPodsRunning", id="one left"),
-        pytest.param(Report((), ("agents",)), "", id="not read yet, nothing to report"),
-        pytest.param(Report((), ("agents",), overdue=True), "Unknown/NotRead", id="cannot be read"),
+        pytest.param(PodsReport(), "True/NoAgentPods", id="none left"),
+        pytest.param(PodsReport((pod(),)), "False/AgentPodsRunning", id="one left"),
+        pytest.param(PodsReport((), ("agents",)), "", id="not read yet, nothing to report"),
+        pytest.param(
+            PodsReport((), ("agents",), overdue=True), "Unknown/NotRead", id="cannot be read"
+        ),
     ],
 )
-def test_condition_agent_pods_evicted_follows_from_the_pods(pods: Report, shown: str) -> None:
+def test_condition_agent_pods_evicted_follows_from_the_pods(pods: PodsReport, shown: str) -> None:
     plan = decide(node(), hypervisor(), pods, (), NOW)
     assert summary(plan.part.conditions, "AgentPodsEvicted") == shown
     assert plan.requeue_after == (OVERDUE if pods.unread else None)

@@ -87,9 +87,9 @@ def is_revived(server: Server, hypervisor: Hypervisor | None, trigger: str | Non
 
 
 def may_be_unnamed(server: Server, hypervisor: Hypervisor | None) -> bool:
-    """Whether the status of its host may have no room for the incident of a server that is off.
+    """Whether the host's status may lack the incident of a server that is off, for want of room.
 
-    It has the gravest incidents. Each that is over makes room for the next one.
+    The status lists the gravest incidents; each that is over makes room for the next one.
 
     Args:
         server: on the host.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, assert_never
 
-from hypercobalt.api.eviction import EvictionMode
+from hypercobalt.api.eviction import EvictionMode, InstancePhase
 from hypercobalt.compute.model import Move, MoveKind, Server, ServerStatus
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW, Case, Found, attempt, waiting
 from hypercobalt.operator.eviction.assessing.course import Course
@@ -133,10 +133,15 @@ def _arriving(case: Case, move: Move) -> Found:
 
 
 def gone(case: Case) -> Found:
-    """Judge an instance that has left the host without a move of it under way."""
+    """Judge an instance that has left the host without a move of it under way.
+
+    That it is well where it is, is seen at the end of the Eviction: see `arrivals`.
+    """
     entry, move = case.seen.entry, case.seen.move
     if move is None or not (entry.attempts or move.created >= case.about.began - CLOCK_SKEW):
-        return Departed(entry.message or _GONE), case.track
+        # What was waited for at the end is judged anew there.
+        noted = "" if entry.phase == InstancePhase.CONFIRMING else entry.message
+        return Departed(noted or _GONE, unnoticed=True), case.track
     if move.kind == MoveKind.COLD and move.status == "finished":
         track, _ = case.track.reading(move, case.moment.at)
         text = f"moved to {move.target}; waiting to be confirmed"
@@ -239,7 +244,7 @@ def _has_arrived(server: Server, move: Move, case: Case) -> bool:
 
     libvirt ends a migration by itself when the nova-compute of its source is restarted meanwhile.
     """
-    there = case.seen.sightings.get(move.target) is Sighting.RUNS
+    there = case.seen.sightings.get(move.target) in {Sighting.RUNS, Sighting.RAN}
     return there and lacks_guest(server) and _is_our_failure(move, case.about.began)
 
 

@@ -16,19 +16,19 @@ from hypercobalt.operator.eviction.model.states import Mode
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """It can be moved now."""
+    """The instance can be moved now."""
 
     mode: Mode
 
 
 @dataclass(frozen=True, slots=True)
 class Restartable:
-    """It can be restarted where it is."""
+    """The instance can be restarted where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnItsWay:
-    """It is already moving, on any client's request."""
+    """The instance is already moving, on any client's request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,20 @@ def sighting(id_: str, host: Hypervisor) -> Sighting:
     """Return the report of a host's agent about an instance."""
     if is_fenced(host):
         return Sighting.DEAD
-    if not is_true(host.conditions, HypervisorConditionType.AGENT_REPORTING):
-        return Sighting.SILENT
-    runs = any(instance.id == id_ and instance.active for instance in host.status.instances)
-    if runs:
-        return Sighting.RUNS
-    return Sighting.ABSENT if lists_all(host) else Sighting.SILENT
+    is_current = _is_current(host)
+    if any(instance.id == id_ and instance.active for instance in host.status.instances):
+        return Sighting.RUNS if is_current else Sighting.RAN
+    return Sighting.ABSENT if is_current and lists_all(host) else Sighting.SILENT
+
+
+def _is_current(host: Hypervisor) -> bool:
+    """Whether the instances in the status are what the host has now.
+
+    While libvirt is away, the agent keeps those that it read last; of one that has read none, the
+    API server shows 0 by default.
+    """
+    wanted = (HypervisorConditionType.AGENT_REPORTING, HypervisorConditionType.LIBVIRT_CONNECTION)
+    return all(is_true(host.conditions, type_) for type_ in wanted)
 
 
 def doubt(case: Case) -> str:
@@ -76,6 +84,11 @@ def _doubt(case: Case, move: Move, quiet_for: timedelta) -> str:
         return (
             f"runs on {move.target}, as its node agent reports, though the compute service shows "
             "it on the dead host"
+        )
+    if seen is Sighting.RAN:
+        return (
+            f"ran on {move.target} by the last report of its node agent, though the compute "
+            "service shows it on the dead host"
         )
     if move.ended or move.status in _NOT_THERE_YET:
         return ""

@@ -132,8 +132,10 @@ class Questions:
         servers: servers that need a list of hosts with enough capacity.
         next: server for which such hosts must be counted.
         counted: the host's own count must be read.
+        left: UUIDs of instances that have left; where they are must be read.
     """
 
     servers: tuple[Server, ...] = ()
     next: Server | None = None
     counted: bool = False
+    left: frozenset[str] = frozenset()

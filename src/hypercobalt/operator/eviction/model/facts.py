@@ -20,6 +20,8 @@ from hypercobalt.compute.model import (
 from hypercobalt.errors import HypercobaltError
 from hypercobalt.operator.eviction.model.states import Mode, Moment
 from hypercobalt.operator.eviction.model.tracks import Job
+from hypercobalt.operator.eviction.model.whereabouts import Whereabouts
+from hypercobalt.operator.shared.guests import NO_GUESTS, HostGuests
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Facts:
         moves: records of moves away from the host, newest first.
         elsewhere: servers that have left, as they are where they are now, by UUID.
         sought: servers that were looked up; one that `elsewhere` lacks is on no host.
-        in_error: those of the Eviction that are in ERROR on other hosts, read at its end, by UUID.
+        left: where the instances are that have left, read at the end of the Eviction, by UUID.
         neighbours: Hypervisors of hosts to which moves of instances went that may run there unknown
             to the compute service, by its name for them.
         requests: requests for instances that must be restarted, by UUID.
@@ -104,6 +106,7 @@ class Facts:
             has no such host just now.
         counted_for: how long the compute service has counted servers that it does not list.
         incoming: moves to the host that went on before it was counted, if all of it has to leave.
+        guests: VirtualMachineInstances on the host, if nothing may be left there.
     """
 
     eviction: Eviction
@@ -124,7 +127,7 @@ class Facts:
     moves: tuple[Move, ...] = ()
     elsewhere: Mapping[str, Server] = field(default_factory=dict[str, Server])
     sought: frozenset[str] = frozenset()
-    in_error: Mapping[str, Server] = field(default_factory=dict[str, Server])
+    left: Mapping[str, Whereabouts] = field(default_factory=dict[str, Whereabouts])
     neighbours: Mapping[str, Hypervisor] = field(default_factory=dict[str, Hypervisor])
     requests: Mapping[str, tuple[ServerAction, ...]] = field(
         default_factory=dict[str, tuple[ServerAction, ...]]
@@ -142,6 +145,7 @@ class Facts:
     counted: frozenset[str] | None = None
     counted_for: timedelta = timedelta(0)
     incoming: tuple[Move, ...] = ()
+    guests: HostGuests = NO_GUESTS
 
     @property
     def source(self) -> str:

@@ -30,6 +30,8 @@ class Sighting(StrEnum):
     """What the node agent of another host reports of an instance."""
 
     RUNS = "runs"
+    RAN = "ran"
+    """A report that may be out of date shows it there: no proof of its present state."""
     ABSENT = "absent"
     SILENT = "silent"
     DEAD = "dead"
@@ -102,7 +104,7 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It may be moved as soon as there is a place for another move.
+    """The instance may be moved as soon as there is a place for another move.
 
     Args:
         avoid: hosts where a move has failed.
@@ -119,7 +121,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Waiting(_Plain):
-    """It cannot be moved yet: for something that ends by itself, or until the next attempt."""
+    """The instance waits for something that ends by itself, or for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +140,17 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class Moving(_Plain):
-    """It is on its way."""
+    """The instance is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed(Moving):
-    """It is on its way by its host's report alone: that takes no place of other hosts."""
+    """The instance is on its way by its host's report alone: that takes no place of other hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """It is on its way without progress.
+    """The instance is on its way without progress.
 
     Args:
         move: its record.
@@ -162,12 +164,12 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Evacuating(_Plain):
-    """It is being rebuilt on another host."""
+    """The instance is being rebuilt on another host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """It must be restarted now, on its present host.
+    """The instance must be restarted now, on its present host.
 
     Args:
         server: on that host.
@@ -179,17 +181,17 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Restarting(_Plain):
-    """It is being restarted."""
+    """The instance is being restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted(_Plain):
-    """It runs again on its host."""
+    """The instance runs again on its host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """It is on another host by a cold move, which has to be confirmed.
+    """The instance is on another host by a cold move, which has to be confirmed.
 
     Args:
         due: the call may be made now.
@@ -200,8 +202,15 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Departed(_Plain):
-    """It has left the host."""
+class Departed:
+    """The instance has left the host.
+
+    Args:
+        unnoticed: not by a move of this Eviction, as far as records show.
+    """
+
+    message: str = ""
+    unnoticed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +227,7 @@ class Unaffected:
 
 @dataclass(frozen=True, slots=True)
 class Stranded(_Plain):
-    """It cannot be moved, or every attempt has failed."""
+    """The instance cannot be moved, or every attempt has failed."""
 
 
 Underway = Moving | Stuck | Evacuating | Restarting

@@ -31,7 +31,7 @@ class Left:
         return _is_less(self.memory, than.memory) or _is_less(self.disk, than.disk)
 
     def least(self, other: Left) -> Left:
-        """The least of each."""
+        """The lesser memory and the lesser disk of the two; 0 counts as not known."""
         return Left(
             self.memory if _is_less(self.memory, other.memory) else other.memory,
             self.disk if _is_less(self.disk, other.disk) else other.disk,

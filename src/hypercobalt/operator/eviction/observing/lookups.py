@@ -51,12 +51,6 @@ def to_be_verified(situation: Situation) -> tuple[str, ...]:
     )
 
 
-def to_be_well(facts: Facts) -> frozenset[str]:
-    """Return UUIDs of servers that may not be in ERROR when the Eviction succeeds."""
-    left = {entry.id for entry in facts.status.instances if entry.phase != InstancePhase.SKIPPED}
-    return frozenset(left - {server.id for server in facts.servers})
-
-
 def restarts_to_be_read(facts: Facts) -> tuple[str, ...]:
     """Return UUIDs of servers with a restart that may be over, by what is shown of them.
 

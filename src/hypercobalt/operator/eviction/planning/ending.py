@@ -1,17 +1,19 @@
-"""Decides whether an Eviction is over: no instance is left, nor counted to the host. Pure."""
+"""Decides whether an Eviction is over: no instance is left, nor counted to the host. Pure.
+
+VirtualMachineInstances on the host do not move: the Eviction does not succeed while there are any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hypercobalt.api.eviction import EvictionInstance, EvictionReason
+from hypercobalt.operator.eviction.assessing.arrivals import as_seen
 from hypercobalt.operator.eviction.assessing.situation import Situation
 from hypercobalt.operator.eviction.model.decision import End, Preflight
-from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.states import (
     Assessment,
-    Departed,
     Observed,
     Restarted,
     State,
@@ -28,11 +30,13 @@ class Ending:
         instances: with those that the compute service counts but does not list, at the end.
         end: None while the Eviction goes on.
         lingering: the host counts instances that are listed nowhere.
+        unseen: instances have left that are not seen to be well where they are yet.
     """
 
     instances: tuple[Assessment, ...]
     end: End | None = None
     lingering: bool = False
+    unseen: bool = False
 
 
 def ending(situation: Situation, expected: tuple[Assessment, ...], checks: Preflight) -> Ending:
@@ -51,23 +55,15 @@ def ending(situation: Situation, expected: tuple[Assessment, ...], checks: Prefl
     left = still_counted(facts.eviction.spec.instances, facts.counted, expected)
     if left and facts.counted_for <= situation.policy.patience:
         return Ending(expected, lingering=True)
-    listed = (instance for instance in expected if instance.id not in left)
-    instances = (
-        *(_as_it_is(instance, facts) for instance in listed),
-        *map(_unlisted, sorted(left)),
-    )
+    found = tuple(as_seen(situation, instance) for instance in expected)
+    if any(instance.is_open for instance in found):
+        return Ending(found, lingering=bool(left), unseen=True)
+    listed = (instance for instance in found if instance.id not in left)
+    instances = (*listed, *map(_unlisted, sorted(left)))
     failed = any(isinstance(instance.state, Stranded) for instance in instances)
+    if facts.guests.any and not failed:
+        return Ending(instances)
     return Ending(instances, End(EvictionReason.FAILED if failed else EvictionReason.SUCCEEDED))
-
-
-def _as_it_is(instance: Assessment, facts: Facts) -> Assessment:
-    """Return the instance as it is: one that has left counts only if it is not in ERROR there."""
-    there = facts.in_error.get(instance.id)
-    if there is None or not isinstance(instance.state, Departed):
-        return instance
-    fault = there.fault or "the compute service gives no reason"
-    text = f"has left the host, and it is in ERROR on {there.host}: {fault}"
-    return replace(instance, state=Stranded(text))
 
 
 def still_counted(

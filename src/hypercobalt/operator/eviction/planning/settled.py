@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from hypercobalt.api.conditions import Condition, ConditionStatus, get_condition
 from hypercobalt.api.eviction import (
     FINALIZER,
     EvictionReason,
@@ -13,6 +15,8 @@ from hypercobalt.api.eviction import (
     has_begun,
     has_ended,
 )
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.errors import TransientError
 from hypercobalt.operator.eviction.model.decision import End, EvictionPlan, Wait
 from hypercobalt.operator.eviction.model.facts import Facts
@@ -24,6 +28,7 @@ from hypercobalt.operator.eviction.planning.cancel import (
 )
 from hypercobalt.operator.eviction.planning.polling import AWAY, IDLE, poll_deletion
 from hypercobalt.operator.eviction.planning.preflight import refusal, unproven
+from hypercobalt.operator.shared.guests import reported, waiting_text
 from hypercobalt.operator.shared.wording import count
 
 _STOPPED: Final = {InstancePhase.MIGRATING, InstancePhase.CONFIRMING}
@@ -50,7 +55,10 @@ def settled(facts: Facts, policy: Policy) -> EvictionPlan | None:
         if host is not None and (why := unproven(facts.eviction.spec, facts.hypervisor, host)):
             text = f"{why}; {text}"
         return _waits(text, later or AWAY)
-    return _unknown_host(facts, policy) if facts.looked and facts.host is None else None
+    if not facts.looked or facts.host is not None:
+        return None
+    plan = _unknown_host(facts, facts.hypervisor, policy)
+    return _kept_by_guests(facts, plan) or plan
 
 
 def _waits(text: str, look_again: timedelta) -> EvictionPlan:
@@ -61,25 +69,50 @@ def _ends(reason: EvictionReason, text: str) -> EvictionPlan:
     return EvictionPlan(end=End(reason, text), release=True)
 
 
-def _unknown_host(facts: Facts, policy: Policy) -> EvictionPlan:
-    name, service = facts.source, facts.service
-    status = facts.hypervisor.status if facts.hypervisor else None
+def _unknown_host(facts: Facts, hypervisor: Hypervisor, policy: Policy) -> EvictionPlan:
+    name, service, status = facts.source, facts.service, hypervisor.status
     begun = has_begun(facts.status)
-    if begun or (status and status.hypervisorId and status.serviceId):
+    if begun or (status.hypervisorId and status.serviceId):
         text = f"failed to get hypervisor {name}: got 404, {service} has no such host"
         # For a moment it reports nothing of the moves; an empty host has none to wait for.
         may_move = begun and (facts.status.instances or facts.lingered)
         if may_move and facts.unknown_for <= policy.patience:
             return _waits(text, AWAY)
         return _ends(EvictionReason.FAILED, text)
-    if status and status.numInstances:
+    domains = (status.numInstances or 0) - len(reported(hypervisor))
+    if domains > 0:
         text = (
             f"failed to get hypervisor {name}: {service} has no such host, but its node agent "
-            f"reports {count(status.numInstances)} there"
+            f"reports {count(domains)} there"
         )
         return _ends(EvictionReason.FAILED, text)
+    if (libvirt := _away(hypervisor)) is not None:
+        text = (
+            f"{service} has no host {name}, and its node agent cannot list its instances: "
+            f"{libvirt.message}"
+        )
+        return _waits(text, IDLE)
     text = f"eviction completed successfully: {name} was never registered with {service}"
     return _ends(EvictionReason.SUCCEEDED, text)
+
+
+def _away(hypervisor: Hypervisor) -> Condition | None:
+    """Return the report of a node agent that does not reach libvirt; None for any other report.
+
+    The number of instances is the one that it read last, or the API server's default.
+    """
+    found = get_condition(hypervisor.conditions, HypervisorConditionType.LIBVIRT_CONNECTION)
+    return found if found is not None and found.status == ConditionStatus.FALSE else None
+
+
+def _kept_by_guests(facts: Facts, plan: EvictionPlan) -> EvictionPlan | None:
+    """Return the plan of waiting for the guests of a host; None if the given one may be made."""
+    if plan.end is None or not facts.guests.any:
+        return None
+    text = waiting_text(facts.guests, facts.source)
+    if plan.end.reason is EvictionReason.FAILED:
+        return replace(plan, end=replace(plan.end, message=f"{plan.end.message}; {text}"))
+    return _waits(text, IDLE)
 
 
 def _settled_deletion(facts: Facts, policy: Policy) -> EvictionPlan | None:

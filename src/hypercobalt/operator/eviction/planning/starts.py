@@ -142,7 +142,7 @@ def _places(
 
 
 def _is_limited_by_targets(situation: Situation) -> bool:
-    """Whether each host that could take an instance bears a part of the moves."""
+    """Whether moves at once are bounded by the target hosts, as no other limit is set."""
     return not (situation.facts.eviction.spec.parallelism or situation.policy.per_target)
 
 

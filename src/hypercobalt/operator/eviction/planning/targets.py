@@ -64,8 +64,9 @@ def choose(
 ) -> str | None:
     """Return the host with most memory left among those that fit; None if there is none.
 
-    A host in `last` is still better than one in `avoid`, where a move has failed already. Of
-    those to avoid the one of the last failure comes last: no host alone decides how moves end.
+    A host in `last`, or one that answers late, is still better than one in `avoid`, where a move
+    has failed already. Of those to avoid the one of the last failure comes last: no host alone
+    decides how moves end.
 
     Args:
         server: to be moved.
@@ -86,7 +87,8 @@ def choose(
 
     def key(each: Capacity) -> tuple[bool, bool, bool, int]:
         host = each.host
-        return host not in avoid, host not in last, host != latest, reservations.free_mib(each)
+        good = host not in last and not each.is_late
+        return host not in avoid, good, host != latest, reservations.free_mib(each)
 
     best = max(fitting, key=key, default=None)
     return best.host if best else None

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from hypercobalt.api.conditions import Condition, get_condition, set_condition
 from hypercobalt.api.eviction import (
     EVICTION_REASONS,
+    MOST_GUESTS,
     UNDER_WAY,
     ClaimedReason,
     EvictionConditionType,
@@ -28,7 +29,9 @@ from hypercobalt.api.eviction import (
     InstancePhase,
     evicting,
     has_begun,
+    has_ended,
 )
+from hypercobalt.api.hypervisor import is_fenced
 from hypercobalt.compute.model import Move, Server
 from hypercobalt.operator.eviction.assessing.case import CLOCK_SKEW
 from hypercobalt.operator.eviction.assessing.movability import REBUILDING
@@ -38,6 +41,7 @@ from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.policy import Order
 from hypercobalt.operator.eviction.model.states import Assessment, Moment, Stranded, phase_of
 from hypercobalt.operator.eviction.planning.starts import in_order
+from hypercobalt.operator.shared.guests import waiting_text
 from hypercobalt.operator.shared.wording import called, count, incoming_moves
 
 _Type, _Reason = EvictionConditionType, EvictionReason
@@ -91,7 +95,7 @@ def status_of(
         order: which instances go first.
         seconds_left: as estimated.
     """
-    before, moment = facts.status, facts.moment
+    before, moment = with_guests(facts), facts.moment
     conditions = Conditions(before.conditions, facts.eviction.metadata.generation, moment.now)
     if plan.instances is not None or plan.wait is not None or plan.end is not None:
         stored = evicting(facts.eviction.status)
@@ -115,15 +119,39 @@ def status_of(
         status = replace(status, checks=plan.checks.checks)
     made = facts.eviction.metadata.creationTimestamp or moment.now
     set_claimed(conditions, claims(facts.moves, made - CLOCK_SKEW, facts.source), status)
+    guests = waiting_text(facts.guests, facts.source, dead=_is_dead(facts))
     if plan.end is None:
-        set_running(conditions, status, facts.source, facts.incoming)
+        also = "; ".join(filter(None, (_unseen(facts, status), guests)))
+        set_running(conditions, status, facts.source, facts.incoming, also)
     else:
-        text = plan.end.message or ended_text(status, facts.source)
+        text = plan.end.message or ended_text(status, facts.source, guests)
         conditions.evicting("False", plan.end.reason, text)
     if facts.host is not None:
         # The hypervisor's UUID, in the field that upstream puts it into.
         status = replace(status, hypervisorServiceId=facts.host.hypervisor_id or None)
     return replace(status, conditions=conditions.value)
+
+
+def _unseen(facts: Facts, status: EvictionStatus) -> str:
+    """Return what has left and is not seen to be well where it is; "" for nothing."""
+    if not facts.left:
+        return ""
+    unseen = [e for e in status.instances if e.phase == InstancePhase.CONFIRMING]
+    return f"waiting to see {count(len(unseen))} run: {listed(unseen)}" if unseen else ""
+
+
+def _is_dead(facts: Facts) -> bool:
+    return facts.hypervisor is not None and is_fenced(facts.hypervisor)
+
+
+def with_guests(facts: Facts) -> EvictionStatus:
+    """Return the status before with the guests that are waited for now.
+
+    Those of an Eviction that has ended stay: it names what it has left behind.
+    """
+    if facts.is_deleted or has_ended(facts.eviction.status) or not facts.looked:
+        return facts.status
+    return replace(facts.status, virtualMachineInstances=facts.guests.names[:MOST_GUESTS])
 
 
 def entry_of(instance: Assessment, now: datetime) -> EvictionInstance:
@@ -262,7 +290,11 @@ def set_claimed(conditions: Conditions, found: Sequence[Claim], status: Eviction
 
 
 def set_running(
-    conditions: Conditions, status: EvictionStatus, host: str, incoming: Sequence[Move] = ()
+    conditions: Conditions,
+    status: EvictionStatus,
+    host: str,
+    incoming: Sequence[Move] = (),
+    also: str = "",
 ) -> None:
     """Set `Evicting` by the progress, with what it waits for."""
     phases = [entry.phase for entry in status.instances]
@@ -276,11 +308,19 @@ def set_running(
         text += f", {evacuating} evacuating"
     if incoming:
         text += f"; waiting for {incoming_moves(incoming)}"
+    if also:
+        text += f"; {also}"
     conditions.evicting("True", _Reason.RUNNING, text)
 
 
-def ended_text(status: EvictionStatus, host: str) -> str:
-    """Return how the Eviction ended, when nothing is left to do."""
+def ended_text(status: EvictionStatus, host: str, guests: str = "") -> str:
+    """Return how the Eviction ended, when nothing is left to do.
+
+    Args:
+        status: with the instances.
+        host: that was emptied.
+        guests: what is said of those that are left there; "" for none.
+    """
     failed = [e for e in status.instances if e.phase == InstancePhase.FAILED]
     done = [e for e in status.instances if e.phase == InstancePhase.SUCCEEDED]
     again = sum(e.mode == EvictionMode.RESTART and not e.target for e in done)
@@ -293,6 +333,7 @@ def ended_text(status: EvictionStatus, host: str) -> str:
     return (
         f"eviction failed: {count(len(failed))} could not be {what} {host}, "
         f"{left} moved{f', {restarted}' if restarted else ''}: {listed(failed)}"
+        f"{f'; {guests}' if guests else ''}"
     )
 
 

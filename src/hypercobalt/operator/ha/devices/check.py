@@ -30,7 +30,7 @@ from hypercobalt.operator.ha.devices.identity import (
     recorded,
 )
 from hypercobalt.operator.ha.devices.proving import LONGEST, read_systems
-from hypercobalt.operator.ha.devices.template_fences import Bound, TemplateFences
+from hypercobalt.operator.ha.devices.template_fences import BoundFence, TemplateFences
 from hypercobalt.operator.ha.observing import fleet
 from hypercobalt.operator.shared.status_writer import Part, StatusWriter
 from hypercobalt.runtime import Cache, Clock, Recorder, Result
@@ -46,7 +46,7 @@ TYPES: Final = frozenset({_Type.FENCE_DEVICES_PROVEN})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DeviceFinding:
     """Result for a host's devices.
 
     Args:
@@ -64,22 +64,22 @@ class Finding:
     again: timedelta | None = None
 
 
-def found(bound: Iterable[Bound], verdicts: Iterable[Verdict]) -> Finding:
+def found(bound: Iterable[BoundFence], verdicts: Iterable[Verdict]) -> DeviceFinding:
     """Return the finding from the verdicts about a host's devices."""
     pairs = [*zip(bound, verdicts, strict=True)]
     kept = (recorded(one.label, verdict) for one, verdict in pairs)
     records = tuple(one for one in kept if one is not None)
     if others := [one.why for _, one in pairs if isinstance(one, OtherHost)]:
         text = f"{'; '.join(others)}; the host is not fenced: correct the document"
-        return Finding("False", _Why.OTHER_HOST, text, records, AGAIN)
+        return DeviceFinding("False", _Why.OTHER_HOST, text, records, AGAIN)
     if open_ := [(one, it.why) for one, it in pairs if isinstance(it, NotProven)]:
         required = any(one.device.identity is Identity.REQUIRED for one, _ in open_)
         reason = _Why.NOT_PROVEN if required else _Why.UNVERIFIED
         again = None if all(one.device.identity is Identity.IGNORED for one, _ in open_) else AGAIN
-        return Finding("Unknown", reason, "; ".join(why for _, why in open_), records, again)
+        return DeviceFinding("Unknown", reason, "; ".join(why for _, why in open_), records, again)
     proven = (f"{one.label}: {it.uuid}" for one, it in pairs if isinstance(it, Proven))
     text = f"The devices report the UUID of the host: {'; '.join(proven)}"
-    return Finding("True", _Why.PROVEN, text, records)
+    return DeviceFinding("True", _Why.PROVEN, text, records)
 
 
 class FenceDevicesReconciler:
@@ -114,26 +114,28 @@ class FenceDevicesReconciler:
         try:
             bound = self._fences.bound(node)
         except ConfigurationError as error:
-            finding = Finding("Unknown", _Why.NOT_SET_UP, str(error))
+            finding = DeviceFinding("Unknown", _Why.NOT_SET_UP, str(error))
             return await self._write(hypervisor, finding)
         if shared := self._fences.shared(name, bound):
             records = hypervisor.status.fenceDevices
-            return await self._write(hypervisor, Finding("False", _Why.SHARED, shared, records))
+            return await self._write(
+                hypervisor, DeviceFinding("False", _Why.SHARED, shared, records)
+            )
         if fleet.ready(node) != "True":
             return Result()  # what such a host reports is old; what was recorded stays
         reports = await asyncio.gather(*(self._read(one) for one in bound))
         async with self._judging:
             bound = self._fences.bound(node)
             verdicts = [
-                judge(one.question, *report) for one, report in zip(bound, reports, strict=True)
+                judge(one.facts, *report) for one, report in zip(bound, reports, strict=True)
             ]
             return await self._write(hypervisor, found(bound, verdicts))
 
-    async def _read(self, bound: Bound) -> tuple[frozenset[str], str]:
-        record = bound.question.record
+    async def _read(self, bound: BoundFence) -> tuple[frozenset[str], str]:
+        record = bound.facts.record
         if bound.device.identity is Identity.IGNORED:
             return frozenset(), ""
-        if record is not None and record.proven and record.systemUUID in bound.question.claims:
+        if record is not None and record.proven and record.systemUUID in bound.facts.claims:
             return frozenset({record.systemUUID}), ""
         try:
             read = await read_systems(await self._fences.opened(bound.device), LONGEST)
@@ -141,7 +143,7 @@ class FenceDevicesReconciler:
             return frozenset(), str(error)
         return read.found, read.unread
 
-    async def _write(self, hypervisor: Hypervisor, finding: Finding) -> Result:
+    async def _write(self, hypervisor: Hypervisor, finding: DeviceFinding) -> Result:
         """Write the condition and the records, and an Event where the host is newly refused."""
         known = self._hypervisors.get(hypervisor.metadata.name) or hypervisor
         before = get_condition(known.conditions, _Type.FENCE_DEVICES_PROVEN)

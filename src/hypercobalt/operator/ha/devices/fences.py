@@ -26,7 +26,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.ha.host_failure.facts import FenceSetup
-from hypercobalt.ha.host_failure.fencing_record import Answer
+from hypercobalt.ha.host_failure.fencing_record import DeviceAnswer
 from hypercobalt.logs import get_logger
 
 log = get_logger(__name__)
@@ -79,7 +79,9 @@ def vanished(hypervisor: Hypervisor) -> Node:
     )
 
 
-async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: str) -> Answer:
+async def read_off(
+    devices: Devices, cuts: Cuts, within: timedelta, reached_by: str
+) -> DeviceAnswer:
     """Read whether a host is cut off already; nothing is ordered.
 
     Args:
@@ -97,13 +99,15 @@ async def read_off(devices: Devices, cuts: Cuts, within: timedelta, reached_by: 
     what = _WHAT[cuts]
     if state is PowerState.OFF:
         # Some of them may be silent, so this is one way at most.
-        return Answer(True, f"{names} reports that {what} is off already", already=True)
+        return DeviceAnswer(True, f"{names} reports that {what} is off already", already=True)
     found = f"reports {what} as on" if state is PowerState.ON else "does not answer"
     text = f"{names} {found}, and {reached_by} alone reports that the host answers: no order"
-    return Answer(False, text, acts_late=False)
+    return DeviceAnswer(False, text, acts_late=False)
 
 
-async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard) -> Answer:
+async def switch_off(
+    devices: Devices, cuts: Cuts, within: timedelta, guard: LeaderGuard
+) -> DeviceAnswer:
     """Cut a host off from one thing, and check that by a read.
 
     Args:
@@ -122,7 +126,7 @@ async def switch_off(devices: Devices, cuts: Cuts, within: timedelta, guard: Lea
     except TimeoutError:
         if not way:
             attempt.texts.append(f"no answer within {within.total_seconds():.0f} s")
-    return Answer(
+    return DeviceAnswer(
         bool(way),
         "; ".join(attempt.texts) or "no fence device is set up",
         second,

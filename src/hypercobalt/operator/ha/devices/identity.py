@@ -48,7 +48,7 @@ HolderOf = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DeviceFacts:
     """Facts about a device of a host.
 
     Args:
@@ -66,58 +66,58 @@ class Question:
     holder: HolderOf
 
 
-def judge(question: Question, reported: frozenset[str], unread: str) -> Verdict:
+def judge(facts: DeviceFacts, reported: frozenset[str], unread: str) -> Verdict:
     """Decide which host a device belongs to, while its host is well or when it has to be fenced.
 
     Args:
-        question: see there.
+        facts: see there.
         reported: the UUIDs that the device may mean; none where it has none.
         unread: why it could not be read; "" where it was.
     """
-    device = question.device
-    if question.identity is Identity.IGNORED:
+    device = facts.device
+    if facts.identity is Identity.IGNORED:
         return NotProven(f"{device}: the document has identity: ignored")
     if unread:
         return NotProven(unread)
     if not reported:
         return NotProven(f"{device} reports no UUID of the system that it switches")
     for found in sorted(reported):
-        if other := question.holder(found):
+        if other := facts.holder(found):
             return OtherHost(
                 found, f"{device} reports the UUID {found}, which the device of host {other} has"
             )
-    if (before := _proven_by(question.record)) in reported:
+    if (before := _proven_by(facts.record)) in reported:
         return Proven(before)
-    if not question.claims:
+    if not facts.claims:
         return NotProven(f"{device} reports a UUID, and the host has not reported its own yet")
-    if same := next((one for one in question.claims if one in reported), ""):
+    if same := next((one for one in facts.claims if one in reported), ""):
         return Proven(same)
     return OtherHost(
         min(reported),
-        f"{device} reports the UUID {min(reported)}, and the host {question.claims[0]}: "
+        f"{device} reports the UUID {min(reported)}, and the host {facts.claims[0]}: "
         "it is another host's device",
     )
 
 
-def refusal(question: Question, reported: frozenset[str], unread: str) -> str:
+def refusal(facts: DeviceFacts, reported: frozenset[str], unread: str) -> str:
     """Return why a device must not be given an order now; "" where it may.
 
     A device that has proven itself before has to do so again, by the same UUID: reports of a host
     that is about to be fenced change nothing.
     """
-    record = question.record
-    if question.identity is not Identity.IGNORED and record is not None and not record.proven:
-        return record.problem or f"{question.device} is another host's device"
-    verdict = judge(question, reported, unread)
+    record = facts.record
+    if facts.identity is not Identity.IGNORED and record is not None and not record.proven:
+        return record.problem or f"{facts.device} is another host's device"
+    verdict = judge(facts, reported, unread)
     before = _proven_by(record)
     match verdict:
         case OtherHost(_, why):
             return why
         case Proven(found) if before not in {"", found}:
-            return f"{question.device} reports the UUID {found}, and {before} before"
-        case NotProven(why) if question.identity is Identity.REQUIRED:
+            return f"{facts.device} reports the UUID {found}, and {before} before"
+        case NotProven(why) if facts.identity is Identity.REQUIRED:
             return f"{why}; identity: required"
-        case NotProven(why) if question.identity is Identity.OPTIONAL and before:
+        case NotProven(why) if facts.identity is Identity.OPTIONAL and before:
             return f"{why}; it reported {before} before"
         case _:
             return ""

@@ -21,7 +21,7 @@ from hypercobalt.api.fencing import FencingMethod
 from hypercobalt.api.hypervisor import Hypervisor, is_fenced
 from hypercobalt.api.recovery import RecoveryPhase
 from hypercobalt.errors import HypercobaltError
-from hypercobalt.ha.host_failure.doubts import Power
+from hypercobalt.ha.host_failure.doubts import PowerReport
 from hypercobalt.logs import get_logger
 from hypercobalt.operator.ha.devices.fences import Fences, read_state, vanished
 from hypercobalt.operator.ha.observing.signs import asserted_death
@@ -74,12 +74,12 @@ class PowerReader:
         self._last: dict[str, _Reading] = {}
         self._off: dict[str, _Reading] = {}
 
-    async def of(self, name: str) -> Power:
+    async def of(self, name: str) -> PowerReport:
         """Return the power of a host; OFF without a call if the recovery does not need it."""
         hypervisor = self._hypervisors.get(name)
         if hypervisor is None:
             self._forget(name)
-            return Power.OFF
+            return PowerReport.OFF
         node = self._nodes.get(name) or vanished(hypervisor)
         proof = hypervisor.fencing if is_fenced(hypervisor) else None
         method = proof.method if proof is not None else None
@@ -88,24 +88,24 @@ class PowerReader:
         storage = method == FencingMethod.STORAGE
         if (over and not storage) or not (method in _LATER_READ or asserted):
             self._forget(name)
-            return Power.OFF
+            return PowerReport.OFF
         proven_at = proof.fencedAt if proof is not None else None
         by_device = method in _BY_DEVICE
         last = self._last.get(name)
         if last is None or last.proof != proven_at:
             last = None
             if by_device and self._is_within(FRESH, proven_at):
-                return Power.OFF
+                return PowerReport.OFF
         if last is None or self._age(last) > FRESH:
             cuts = Cuts.STORAGE if storage else Cuts.POWER
             last = await self._read(name, node, cuts, proven_at)
         if last.state is PowerState.ON:
-            return Power.ON
+            return PowerReport.ON
         if over or not by_device or self._is_within(LASTS, proven_at):
-            return Power.OFF
+            return PowerReport.OFF
         off = self._off.get(name)
         known = off is not None and off.proof == proven_at and self._age(off) <= LASTS
-        return Power.OFF if known else Power.UNKNOWN
+        return PowerReport.OFF if known else PowerReport.UNKNOWN
 
     def _forget(self, name: str) -> None:
         self._last.pop(name, None)

@@ -30,7 +30,7 @@ from hypercobalt.errors import ConfigurationError, HypercobaltError
 from hypercobalt.ha.host_failure.facts import FenceSetup, Means
 from hypercobalt.operator.ha.devices.fences import READ, Devices
 from hypercobalt.operator.ha.devices.identity import (
-    Question,
+    DeviceFacts,
     claims,
     holder_among,
     record_of,
@@ -66,18 +66,18 @@ class KnownHosts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundFence:
     """A device of a host, and the facts that are needed to use it.
 
     Args:
         device: of the document.
         label: canonical name of the device.
-        question: facts that decide whose it is.
+        facts: facts that decide whose it is.
     """
 
     device: Device
     label: str
-    question: Question
+    facts: DeviceFacts
 
 
 class TemplateFences:
@@ -133,7 +133,7 @@ class TemplateFences:
         metas = [(one.metadata.uid, one.metadata.resourceVersion) if one else None for one in read]
         return hashlib.sha256(repr((found, metas)).encode()).hexdigest()[:_VERSION]
 
-    def bound(self, node: Node) -> tuple[Bound, ...]:
+    def bound(self, node: Node) -> tuple[BoundFence, ...]:
         """Return the devices of a host.
 
         Raises:
@@ -149,8 +149,8 @@ class TemplateFences:
         hypervisor = self._hosts.get(name)
         claimed = claims(hypervisor, node)
 
-        def question(device: Device, label: str) -> Question:
-            return Question(
+        def facts(device: Device, label: str) -> DeviceFacts:
+            return DeviceFacts(
                 device.title,
                 device.identity,
                 claimed,
@@ -160,11 +160,11 @@ class TemplateFences:
 
         labels = [described(device) for device in found]
         return tuple(
-            Bound(device, label, question(device, label))
+            BoundFence(device, label, facts(device, label))
             for device, label in zip(found, labels, strict=True)
         )
 
-    def shared(self, name: str, found: Iterable[Bound]) -> str:
+    def shared(self, name: str, found: Iterable[BoundFence]) -> str:
         """Return which other host has one of these devices as well; "" for none."""
         for one in found:
             for other, devices in self._others(name, one.device):
@@ -236,16 +236,16 @@ def _by_connection(
     return found
 
 
-def _refusal(bound: Bound) -> Refusal | None:
+def _refusal(bound: BoundFence) -> Refusal | None:
     if bound.device.identity is Identity.IGNORED:
         return None
-    return lambda reported, unread: refusal(bound.question, reported, unread)
+    return lambda reported, unread: refusal(bound.facts, reported, unread)
 
 
-def _recorded(found: Iterable[Bound]) -> str:
+def _recorded(found: Iterable[BoundFence]) -> str:
     """Return why a device is not the host's, as found while the host was well."""
     for one in found:
-        record, identity = one.question.record, one.question.identity
+        record, identity = one.facts.record, one.facts.identity
         if record is not None and not record.proven and identity is not Identity.IGNORED:
             return record.problem or f"{one.label} is another host's device"
     return ""

@@ -30,7 +30,8 @@ class RecoveryFacts(HostFacts):
         refusal: the lock of a disk that one target alone has reported; None for none.
         unstored: servers that have left the host, and are recorded with it alone; None: not known.
             Read only while the Hypervisor is being deleted.
-        fell: other hosts that are proven dead, and when each fell silent; {} unless this one is.
+        fell: other hosts that are proven dead, and since when each may have stored nothing; {}
+            unless this one is.
     """
 
     ready: str

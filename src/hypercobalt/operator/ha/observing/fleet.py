@@ -141,7 +141,7 @@ def _free(hypervisor: Hypervisor) -> int:
     return max(int(has) // _MIB - memory_mib(hypervisor), 0)
 
 
-class Fleet:
+class CensusCache:
     """Keeps a census for a moment.
 
     Args:

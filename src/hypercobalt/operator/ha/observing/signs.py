@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.core import Node, Taint
 from hypercobalt.api.fencing import (
     ASSERTED_DEAD,
@@ -17,10 +18,14 @@ from hypercobalt.api.fencing import (
     proven_boots,
 )
 from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.ha.host_failure import assertions
 from hypercobalt.ha.host_failure.assertions import LastReports
-from hypercobalt.ha.host_failure.doubts import Power
+from hypercobalt.ha.host_failure.doubts import PowerReport
 from hypercobalt.ha.host_failure.guard import OPEN_GATES
+
+_STORES = (HypervisorConditionType.AGENT_REPORTING, HypervisorConditionType.DEFINITIONS_STORED)
+"""Conditions without which a host's agent stores no definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,19 @@ class Asserted:
     text: str = ""
     doubt: str = ""
     record: Assertion | None = None
+
+
+def fell(hypervisor: Hypervisor) -> datetime | None:
+    """Return since when a dead host may have stored nothing that came to it; None: it was well.
+
+    Its agent may have ended, or been unable to store, long before the host died.
+    """
+    since = hypervisor.status.unhealthySince
+    if since is None:
+        return None
+    known = (get_condition(hypervisor.conditions, type_) for type_ in _STORES)
+    ended = (one.lastTransitionTime for one in known if one is not None and one.status == "False")
+    return min((since, *ended))
 
 
 def stopped(hypervisor: Hypervisor) -> str:
@@ -118,9 +136,9 @@ def _newest_boot(hypervisor: Hypervisor, node: Node) -> str | None:
     return (info.bootID if info is not None else "") or hypervisor.status.bootID
 
 
-def with_power(asserted: Asserted, power: Power, devices: str) -> Asserted:
+def with_power(asserted: Asserted, power: PowerReport, devices: str) -> Asserted:
     """Return the assertion, with a doubt while a fence device reports the power as on."""
-    if not asserted.by or asserted.doubt or power is not Power.ON:
+    if not asserted.by or asserted.doubt or power is not PowerReport.ON:
         return asserted
     reports = f"{devices} reports the power of the host as on"
     return replace(asserted, doubt=f"{asserted.text}, but {reports}")

@@ -60,3 +60,9 @@ def failed_before(eviction: Eviction, moment: datetime) -> bool:
     condition = evicting(eviction.status)
     ended = has_ended(eviction.status) and not succeeded(eviction)
     return ended and condition is not None and condition.lastTransitionTime <= moment
+
+
+def was_made_by(eviction: Eviction, moment: datetime) -> bool:
+    """Whether the Eviction was made at a moment or before it."""
+    made = eviction.metadata.creationTimestamp
+    return made is not None and made <= moment

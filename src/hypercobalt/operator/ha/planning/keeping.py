@@ -72,7 +72,7 @@ def _fell_with_it(facts: RecoveryFacts, entry: EvictionInstance) -> bool:
 
 
 def is_to_be_kept(facts: RecoveryFacts) -> bool:
-    """Whether the Hypervisor must stay without its Node: its host is dead, or silent and may be."""
+    """Whether the Hypervisor must stay without its Node, as its host is dead or may be."""
     if is_fenced(facts.hypervisor):
         return True
     return facts.is_silent and bool(facts.hypervisor.status.bootID) and not facts.abandoned

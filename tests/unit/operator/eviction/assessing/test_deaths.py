@@ -21,7 +21,7 @@ from tests.unit.operator.eviction.made import (
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
+from hypercobalt.api.hypervisor_conditions import HypervisorConditionType as _Type
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.incident import Incident
 from hypercobalt.api.meta import ObjectMeta
@@ -290,12 +290,15 @@ def test_instance_that_nova_already_shows_off_is_not_waited_for() -> None:
 def test_crashed_instance_runs_again_by_the_report_of_its_agent(
     trigger: str | None, status: str, active: bool, revived: bool
 ) -> None:
-    type_ = HypervisorConditionType.AGENT_REPORTING
+    conditions = set_condition((), _Type.AGENT_REPORTING, status, "Reporting", "", now=NOW.now)
+    conditions = set_condition(
+        conditions, _Type.LIBVIRT_CONNECTION, "True", "Connected", "", now=NOW.now
+    )
     host = Hypervisor(
         metadata=ObjectMeta(name="here"),
         status=HypervisorStatus(
             instances=(Instance(id="a", name="instance-1", active=active),),
-            conditions=set_condition((), type_, status, "Reporting", "", now=NOW.now),
+            conditions=conditions,
         ),
     )
     assert is_revived(server(), host, trigger) is revived

@@ -291,7 +291,7 @@ def test_libvirt_shows_whether_what_was_evacuated_was_ended_by_its_owner(
     [("stop", False), ("pause", False), ("reboot", True), ("live-migration", True)],
 )
 def test_owner_who_has_rebooted_or_moved_an_instance_wants_it_to_run(name: str, died: bool) -> None:
-    """It crashed after that, and its host died before it was restarted."""
+    """The instance crashed after that, and its host died before it was restarted."""
     off = server(status="SHUTOFF", died=True)
     requests = (ServerAction(name, NOW.now, user="u", project="p"),)
     found = assessed(replace(seen(off), requests=requests))
@@ -326,6 +326,12 @@ def test_evacuation_that_does_not_arrive_is_given_up(status: str, runs: bool) ->
         pytest.param(move("error"), None, True, id="its move had failed"),
         pytest.param(
             move("error"), Sighting.RUNS, False, id="a failed move, yet its target runs it"
+        ),
+        pytest.param(
+            move("error"), Sighting.RAN, False, id="a failed move, yet its target ran it last"
+        ),
+        pytest.param(
+            move("running"), Sighting.RAN, False, id="its target ran it before it fell silent"
         ),
         pytest.param(
             move("error", created=AGES_AGO), Sighting.RUNS, True, id="a move of long ago is over"
@@ -387,7 +393,21 @@ def test_migrating_instance_is_started_only_where_no_other_host_has_it(
         pytest.param({"agent": "True", "runs": ("b",)}, Sighting.ABSENT, id="another runs there"),
         pytest.param({"agent": "True", "runs": ("b", "a")}, Sighting.RUNS, id="both run there"),
         pytest.param({"agent": "False"}, Sighting.SILENT, id="its agent is silent"),
-        pytest.param({"agent": "Unknown", "runs": ("a",)}, Sighting.SILENT, id="it has no Lease"),
+        pytest.param({"agent": "Unknown", "runs": ("a",)}, Sighting.RAN, id="it has no Lease"),
+        pytest.param({"agent": "False", "runs": ("a",)}, Sighting.RAN, id="it ran there last"),
+        pytest.param(
+            {"agent": "True", "libvirt": "False", "off": ("b",)},
+            Sighting.SILENT,
+            id="its libvirt is away: what has come since is not listed",
+        ),
+        pytest.param(
+            {"agent": "True", "libvirt": "False", "runs": ("a",)},
+            Sighting.RAN,
+            id="its libvirt is away: it ran there last",
+        ),
+        pytest.param(
+            {"agent": "True", "libvirt": ""}, Sighting.SILENT, id="its libvirt was never read"
+        ),
         pytest.param(
             {"agent": "False", "runs": ("a",), "phase": "Fenced"}, Sighting.DEAD, id="dead"
         ),
@@ -400,9 +420,16 @@ def test_sighting_follows_from_the_report_of_an_agent(
 
 
 def neighbour(
-    agent: str, runs: tuple[str, ...] = (), off: tuple[str, ...] = (), phase: str = ""
+    agent: str,
+    runs: tuple[str, ...] = (),
+    off: tuple[str, ...] = (),
+    phase: str = "",
+    libvirt: str = "True",
 ) -> Hypervisor:
     conditions = set_condition((), "AgentReporting", agent, "Reporting", "", now=BEGAN)
+    if libvirt:
+        type_ = "LibVirtConnection"
+        conditions = set_condition(conditions, type_, libvirt, "Connected", "", now=BEGAN)
     instances = tuple(Instance(id=id_, name=id_, active=id_ in runs) for id_ in (*runs, *off))
     known = hypervisor(phase).status
     made = Hypervisor(

@@ -96,14 +96,22 @@ def test_mode_of_leaving_follows_from_the_state_of_a_server(
 @pytest.mark.parametrize(
     ("record", "known", "state"),
     [
-        pytest.param(None, entry(), Departed(GONE), id="without a record"),
-        pytest.param(None, entry(message="has left"), Departed("has left"), id="known before"),
+        pytest.param(None, entry(), Departed(GONE, unnoticed=True), id="without a record"),
+        pytest.param(
+            None, entry(message="has left"), Departed("has left", unnoticed=True), id="known before"
+        ),
         pytest.param(move("completed"), entry(), Departed("moved to there"), id="by a move"),
         pytest.param(
-            move("error", created=AGES_AGO), entry(), Departed(GONE), id="not by a failed old move"
+            move("error", created=AGES_AGO),
+            entry(),
+            Departed(GONE, unnoticed=True),
+            id="not by a failed old move",
         ),
         pytest.param(
-            move("completed", created=AGES_AGO), entry(), Departed(GONE), id="not by an old move"
+            move("completed", created=AGES_AGO),
+            entry(),
+            Departed(GONE, unnoticed=True),
+            id="not by an old move",
         ),
         pytest.param(
             move("completed", created=AGES_AGO),
@@ -411,8 +419,11 @@ LOST = server(running=False)
 """Its nova-compute was restarted during the move: no guest here by Nova, no move any more."""
 
 
-def test_guest_that_a_failed_move_has_left_on_its_target_is_given_up_with_the_way_out() -> None:
-    of = seen(LOST, move("error"), sightings={"there": Sighting.RUNS})
+@pytest.mark.parametrize("sighting", [Sighting.RUNS, Sighting.RAN])
+def test_guest_that_a_failed_move_has_left_on_its_target_is_given_up_with_the_way_out(
+    sighting: Sighting,
+) -> None:
+    of = seen(LOST, move("error"), sightings={"there": sighting})
 
     found = leaves(of).state
 

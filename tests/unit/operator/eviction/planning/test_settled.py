@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.unit.operator.eviction.made import NOW, POLICY, entry, eviction, facts
 
-from hypercobalt.api.conditions import set_condition
+from hypercobalt.api.conditions import Condition, set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -19,8 +19,14 @@ from hypercobalt.operator.eviction.model.decision import EvictionPlan
 from hypercobalt.operator.eviction.planning.settled import settled
 
 
-def hypervisor(*, registered: bool = False, instances: int = 0) -> Hypervisor:
+def hypervisor(*, registered: bool = False, instances: int = 0, libvirt: str = "") -> Hypervisor:
+    conditions: tuple[Condition, ...] = ()
+    if libvirt:
+        conditions = set_condition(
+            (), "LibVirtConnection", libvirt, "ConnectFailed", "refused", now=NOW.now
+        )
     status = HypervisorStatus(
+        conditions=conditions,
         hypervisorId="h" if registered else None,
         serviceId="s" if registered else None,
         numInstances=instances,
@@ -125,6 +131,18 @@ def outcome(plan: EvictionPlan | None) -> str:
             {"looked": True, "hypervisor": hypervisor(instances=2)},
             "ends Failed: .*2 instances there",
             id="no such host, but instances",
+        ),
+        pytest.param(
+            eviction(),
+            {"looked": True, "hypervisor": hypervisor(libvirt="True")},
+            "ends Succeeded: .*never registered",
+            id="no such host, and its agent lists no instance",
+        ),
+        pytest.param(
+            eviction(),
+            {"looked": True, "hypervisor": hypervisor(libvirt="False")},
+            "waits 0:00:10: .*cannot list its instances: refused",
+            id="no such host, and its agent does not reach libvirt",
         ),
         pytest.param(
             eviction(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 from tests.unit.operator.eviction.made import capacity, server
@@ -78,6 +79,18 @@ def test_less_suitable_hosts_come_last_but_before_none(
 ) -> None:
     candidates = [capacity("x", 9000), capacity("y", 8000), capacity("z", 7000)]
     assert choose(server(), candidates, Reservations(), avoid=avoid, last=last) == chosen
+
+
+@pytest.mark.parametrize(
+    ("late", "avoid", "chosen"),
+    [("x", "", "y"), ("xy", "", "z"), ("x", "yz", "x"), ("xyz", "", "x")],
+)
+def test_host_that_answers_late_comes_last_but_for_those_where_a_move_has_failed(
+    late: str, avoid: str, chosen: str
+) -> None:
+    sizes = {"x": 9000, "y": 8000, "z": 7000}
+    candidates = [replace(capacity(name, mib), is_late=name in late) for name, mib in sizes.items()]
+    assert choose(server(), candidates, Reservations(), avoid=avoid) == chosen
 
 
 @pytest.mark.parametrize(

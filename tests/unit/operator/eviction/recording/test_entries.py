@@ -223,7 +223,7 @@ def test_entry_notes_whether_it_ran_when_it_was_last_seen(
 
 
 def test_what_has_died_on_a_dead_host_counts_as_having_run() -> None:
-    """It is started elsewhere, and has to be seen to run there."""
+    """The instance is started elsewhere, and has to be seen to run there."""
     died = server(status="SHUTOFF", running=False, died=True)
     found = written(Waiting(), of=died, attempts=1, mode=EvictionMode.EVACUATE)
     assert found.ran is True

@@ -28,6 +28,7 @@ from hypercobalt.compute.model import Host, Size
 from hypercobalt.operator.eviction.model.decision import End, EvictionPlan, Preflight, Wait
 from hypercobalt.operator.eviction.model.facts import Facts
 from hypercobalt.operator.eviction.model.states import (
+    Arrived,
     Assessment,
     Departed,
     Moving,
@@ -36,6 +37,7 @@ from hypercobalt.operator.eviction.model.states import (
     Stranded,
     Unaffected,
 )
+from hypercobalt.operator.eviction.model.whereabouts import Whereabouts
 from hypercobalt.operator.eviction.plan import plan
 from hypercobalt.operator.eviction.planning.estimate import Timings
 from hypercobalt.operator.eviction.recording.status import status_of, write_after
@@ -260,6 +262,24 @@ def test_end_has_its_own_words_or_those_of_its_instances(
     made = EvictionPlan(instances=(gone("a"),), end=End(reason, given))
     found = status_of(facts(), made, POLICY.order, None)
     assert message_of(found, "Evicting") == message
+
+
+@pytest.mark.parametrize(
+    ("left", "waits"),
+    [
+        ({"a": Whereabouts()}, "; waiting to see 1 instance run: vm-a (a): is off"),
+        ({}, ""),
+    ],
+)
+def test_eviction_names_what_is_not_seen_to_run_where_it_is(
+    left: dict[str, Whereabouts], waits: str
+) -> None:
+    instances = (gone("a", Arrived(due=False, message="is off")), gone("b"))
+    found = status_of(facts(left=left), EvictionPlan(instances=instances), POLICY.order, None)
+    shown = get_condition(found.conditions, "Evicting")
+    assert shown is not None
+    assert shown.message == f"Running: 1 of 2 instances have left here, 0 migrating{waits}"
+    assert found.outstandingInstances == ("a",)
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,20 @@ from hypercobalt.api.core import NodeSystemInfo
 from hypercobalt.api.fencing import FenceDeviceIdentity
 from hypercobalt.operator.ha.devices.check import AGAIN, found, host_changed, node_changed
 from hypercobalt.operator.ha.devices.identity import (
+    DeviceFacts,
     NotProven,
     OtherHost,
     Proven,
-    Question,
     Verdict,
 )
-from hypercobalt.operator.ha.devices.template_fences import Bound
+from hypercobalt.operator.ha.devices.template_fences import BoundFence
 
 UUID = "11111111-0000-4000-8000-000000000001"
 
 
-def bound(label: str, identity: Identity = Identity.OPTIONAL) -> Bound:
+def bound(label: str, identity: Identity = Identity.OPTIONAL) -> BoundFence:
     device = Device(label, "fence_redfish", {}, identity=identity)
-    return Bound(device, label, Question(label, identity, (), None, lambda _: ""))
+    return BoundFence(device, label, DeviceFacts(label, identity, (), None, lambda _: ""))
 
 
 PROVEN = FenceDeviceIdentity(device="bmc", systemUUID=UUID, proven=True)

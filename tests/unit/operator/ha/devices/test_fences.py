@@ -17,7 +17,7 @@ from hypercobalt.adapters.fencing.port import (
 )
 from hypercobalt.compute.leadership import unguarded
 from hypercobalt.errors import TransientError
-from hypercobalt.ha.host_failure.fencing_record import Answer
+from hypercobalt.ha.host_failure.fencing_record import DeviceAnswer
 from hypercobalt.operator.ha.devices.fences import (
     give_back,
     power_cycle,
@@ -374,7 +374,7 @@ async def test_host_that_one_peer_reaches_gets_no_order(
 
 async def test_reading_of_a_device_that_hangs_ends_in_time() -> None:
     found = await read_off([(Hung("bmc"), S)], Cuts.POWER, 0.05 * S, "kvm-b")
-    assert found == Answer(
+    assert found == DeviceAnswer(
         False,
         "bmc does not answer, and kvm-b alone reports that the host answers: no order",
         acts_late=False,
@@ -406,7 +406,7 @@ async def test_device_that_never_answers_is_no_proof_and_named_with_what_came_be
     given = [(broken("bmc"), S), (Hung("pdu 2", alternative="pdu"), S)]
     answer = await switch_off(given, Cuts.POWER, 5 * S, unguarded)
     text = "bmc 1: unreachable; no answer within 5 s"
-    assert answer == Answer(False, text, acts_late=False)
+    assert answer == DeviceAnswer(False, text, acts_late=False)
 
 
 class HungOn(FakeFenceDevice):

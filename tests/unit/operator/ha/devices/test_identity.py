@@ -11,10 +11,10 @@ from hypercobalt.api.core import NodeSystemInfo
 from hypercobalt.api.fencing import FenceDeviceIdentity
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.devices.identity import (
+    DeviceFacts,
     NotProven,
     OtherHost,
     Proven,
-    Question,
     claims,
     holder_among,
     judge,
@@ -34,15 +34,15 @@ def record(uuid: str, *, proven: bool = True) -> FenceDeviceIdentity:
     return FenceDeviceIdentity(device="bmc 1", systemUUID=uuid, proven=proven, problem=problem)
 
 
-def question(
+def facts(
     claimed: str = MINE,
     stored: FenceDeviceIdentity | None = None,
     identity: Identity = Identity.OPTIONAL,
     *,
     held: str = "",
-) -> Question:
+) -> DeviceFacts:
     given = (claimed,) if claimed else ()
-    return Question("bmc 1", identity, given, stored, lambda it: "kvm-3" if it == held else "")
+    return DeviceFacts("bmc 1", identity, given, stored, lambda it: "kvm-3" if it == held else "")
 
 
 REPORTS = frozenset({MINE})
@@ -51,48 +51,46 @@ REPORTS = frozenset({MINE})
 @pytest.mark.parametrize(
     ("asked", "reported", "verdict"),
     [
-        pytest.param(question(), {MINE}, Proven(MINE), id="both report the same"),
-        pytest.param(question(), {ANOTHER, MINE}, Proven(MINE), id="in one of the byte orders"),
-        pytest.param(question(), {OTHERS}, OtherHost, id="another host's device"),
+        pytest.param(facts(), {MINE}, Proven(MINE), id="both report the same"),
+        pytest.param(facts(), {ANOTHER, MINE}, Proven(MINE), id="in one of the byte orders"),
+        pytest.param(facts(), {OTHERS}, OtherHost, id="another host's device"),
         pytest.param(
-            question(OTHERS, held=OTHERS), {OTHERS}, OtherHost, id="claims what is proven for kvm-3"
+            facts(OTHERS, held=OTHERS), {OTHERS}, OtherHost, id="claims what is proven for kvm-3"
         ),
         pytest.param(
-            question(OTHERS), {MINE}, OtherHost, id="claims another UUID: it is not fenced itself"
+            facts(OTHERS), {MINE}, OtherHost, id="claims another UUID: it is not fenced itself"
         ),
         pytest.param(
-            question(OTHERS, record(MINE)), {MINE}, Proven(MINE), id="its device was proven before"
+            facts(OTHERS, record(MINE)), {MINE}, Proven(MINE), id="its device was proven before"
         ),
         pytest.param(
-            question(ANOTHER, record(MINE)), {ANOTHER}, Proven(ANOTHER), id="has a new board"
+            facts(ANOTHER, record(MINE)), {ANOTHER}, Proven(ANOTHER), id="has a new board"
         ),
-        pytest.param(question(MINE, record(MINE)), {OTHERS}, OtherHost, id="its device is another"),
+        pytest.param(facts(MINE, record(MINE)), {OTHERS}, OtherHost, id="its device is another"),
         pytest.param(
-            question(MINE, record(OTHERS, proven=False)), {MINE}, Proven(MINE), id="was corrected"
+            facts(MINE, record(OTHERS, proven=False)), {MINE}, Proven(MINE), id="was corrected"
         ),
         pytest.param(
-            question(MINE, record(OTHERS, proven=False)), {OTHERS}, OtherHost, id="is wrong still"
+            facts(MINE, record(OTHERS, proven=False)), {OTHERS}, OtherHost, id="is wrong still"
         ),
-        pytest.param(question(""), {MINE}, NotProven, id="host has reported none"),
-        pytest.param(question(), set[str](), NotProven, id="device has none"),
-        pytest.param(
-            question(identity=Identity.IGNORED), {OTHERS}, NotProven, id="is not to be read"
-        ),
+        pytest.param(facts(""), {MINE}, NotProven, id="host has reported none"),
+        pytest.param(facts(), set[str](), NotProven, id="device has none"),
+        pytest.param(facts(identity=Identity.IGNORED), {OTHERS}, NotProven, id="is not to be read"),
     ],
 )
 def test_device_is_the_hosts_where_both_report_one_uuid(
-    asked: Question, reported: set[str], verdict: Proven | type
+    asked: DeviceFacts, reported: set[str], verdict: Proven | type
 ) -> None:
     found = judge(asked, frozenset(reported), "")
     assert found == verdict if isinstance(verdict, Proven) else isinstance(found, verdict)
 
 
 def test_device_that_reports_another_hosts_uuid_names_that_host() -> None:
-    found = judge(question(OTHERS, held=OTHERS), frozenset({OTHERS}), "")
+    found = judge(facts(OTHERS, held=OTHERS), frozenset({OTHERS}), "")
     assert isinstance(found, OtherHost)
     assert "kvm-3" in found.why
     assert OTHERS in found.why
-    several = judge(question(), frozenset({ANOTHER, OTHERS}), "")
+    several = judge(facts(), frozenset({ANOTHER, OTHERS}), "")
     assert isinstance(several, OtherHost)
     assert several.uuid == OTHERS
 
@@ -100,42 +98,36 @@ def test_device_that_reports_another_hosts_uuid_names_that_host() -> None:
 @pytest.mark.parametrize(
     ("asked", "reported", "unread", "refused"),
     [
-        pytest.param(question(), {MINE}, "", "", id="proves it now"),
-        pytest.param(question(stored=record(MINE)), {MINE}, "", "", id="as before"),
-        pytest.param(question(), {OTHERS}, "", OTHERS, id="another host's"),
+        pytest.param(facts(), {MINE}, "", "", id="proves it now"),
+        pytest.param(facts(stored=record(MINE)), {MINE}, "", "", id="as before"),
+        pytest.param(facts(), {OTHERS}, "", OTHERS, id="another host's"),
         pytest.param(
-            question(OTHERS, record(MINE)), {OTHERS}, "", "before", id="moved, and the host lies"
+            facts(OTHERS, record(MINE)), {OTHERS}, "", "before", id="moved, and the host lies"
         ),
+        pytest.param(facts(MINE, record(MINE), held=MINE), {MINE}, "", "kvm-3", id="is two hosts'"),
         pytest.param(
-            question(MINE, record(MINE), held=MINE), {MINE}, "", "kvm-3", id="is two hosts'"
+            facts(stored=record(OTHERS, proven=False)), {MINE}, "", "reports another", id="wrong"
         ),
+        pytest.param(facts(), set[str](), "", "", id="has none, optional"),
+        pytest.param(facts(), set[str](), "no answer", "", id="is not read, optional"),
         pytest.param(
-            question(stored=record(OTHERS, proven=False)), {MINE}, "", "reports another", id="wrong"
+            facts(stored=record(MINE)), set[str](), "no answer", "no answer", id="proved before"
         ),
-        pytest.param(question(), set[str](), "", "", id="has none, optional"),
-        pytest.param(question(), set[str](), "no answer", "", id="is not read, optional"),
+        pytest.param(facts(identity=Identity.REQUIRED), set[str](), "", "required", id="required"),
         pytest.param(
-            question(stored=record(MINE)), set[str](), "no answer", "no answer", id="proved before"
+            facts("", identity=Identity.REQUIRED), {MINE}, "", "required", id="host told none"
         ),
+        pytest.param(facts("", stored=record(MINE)), {MINE}, "", "", id="host tells no more"),
         pytest.param(
-            question(identity=Identity.REQUIRED), set[str](), "", "required", id="required"
-        ),
-        pytest.param(
-            question("", identity=Identity.REQUIRED), {MINE}, "", "required", id="host told none"
-        ),
-        pytest.param(question("", stored=record(MINE)), {MINE}, "", "", id="host tells no more"),
-        pytest.param(
-            question(stored=replace(record(OTHERS, proven=False), problem=None)),
+            facts(stored=replace(record(OTHERS, proven=False), problem=None)),
             {MINE},
             "",
             "is another host's device",
             id="wrong, without a reason",
         ),
+        pytest.param(facts(MINE, record(MINE), Identity.IGNORED), set[str](), "", "", id="no more"),
         pytest.param(
-            question(MINE, record(MINE), Identity.IGNORED), set[str](), "", "", id="no more"
-        ),
-        pytest.param(
-            question(MINE, record(OTHERS, proven=False), Identity.IGNORED),
+            facts(MINE, record(OTHERS, proven=False), Identity.IGNORED),
             {OTHERS},
             "",
             "",
@@ -144,7 +136,7 @@ def test_device_that_reports_another_hosts_uuid_names_that_host() -> None:
     ],
 )
 def test_device_is_used_where_it_is_not_another_hosts(
-    asked: Question, reported: set[str], unread: str, refused: str
+    asked: DeviceFacts, reported: set[str], unread: str, refused: str
 ) -> None:
     why = refusal(asked, frozenset(reported), unread)
     assert (refused in why) if refused else not why

@@ -19,7 +19,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.operator.ha.metrics import HaMetrics
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.observe import Observation, Sources
-from hypercobalt.operator.ha.observing.fleet import Fleet
+from hypercobalt.operator.ha.observing.fleet import CensusCache
 from hypercobalt.operator.ha.observing.peers import Peers
 from hypercobalt.operator.ha.reconciler import HostFailureReconciler
 from hypercobalt.operator.shared.evictions import FINALIZER
@@ -38,7 +38,7 @@ class Site:
         kept = replace(found.metadata, finalizers=(FINALIZER,))
         self.hypervisor: Hypervisor = replace(found, metadata=kept)
         self.kube = self.hypervisors = self
-        self.fleet = Fleet(list, FakeClock(), lambda _: 1)
+        self.fleet = CensusCache(list, FakeClock(), lambda _: 1)
         self.counted: list[set[str]] = []
 
     def as_manager(self, name: str) -> Site:

@@ -20,7 +20,7 @@ from hypercobalt.api.recovery import Recovery
 from hypercobalt.ha.host_failure.census import HostState
 from hypercobalt.ha.host_failure.facts import healthy_since
 from hypercobalt.operator.agents.leases import LeaseSighting, LeaseState
-from hypercobalt.operator.ha.observing.fleet import Fleet, instances, memory_mib, state
+from hypercobalt.operator.ha.observing.fleet import CensusCache, instances, memory_mib, state
 from hypercobalt.operator.ha.observing.peers import choose
 from hypercobalt.runtime import FakeClock
 
@@ -212,7 +212,7 @@ def test_number_that_a_host_in_recovery_reports_counts_for_no_other_host() -> No
     host = made(spec=replace(SPEC, maintenance="ha"))
     huge = replace(host, status=replace(host.status, numInstances=2**31 - 1))
     assert counted(huge).recovering == 4
-    fleet = Fleet(list, FakeClock(), four)
+    fleet = CensusCache(list, FakeClock(), four)
     fleet.begin(huge)
     assert fleet.census().recovering == {"kvm-a": 4}
 
@@ -284,7 +284,7 @@ def test_census_is_kept_for_a_second(seconds: float, counts: int) -> None:
         listings.append(1)
         return [counted(made())]
 
-    fleet = Fleet(states, clock, four)
+    fleet = CensusCache(states, clock, four)
     fleet.census()
     clock.advance(timedelta(seconds=seconds))
     fleet.census()
@@ -300,7 +300,7 @@ def test_host_whose_lease_was_not_watched_for_long_enough_is_not_observed(
 
 def test_recovery_that_begins_counts_before_it_is_written() -> None:
     clock, host = FakeClock(), made()
-    fleet = Fleet(lambda: [counted(host)], clock, four)
+    fleet = CensusCache(lambda: [counted(host)], clock, four)
     assert fleet.census().recovering == {}
     fleet.begin(host)
     assert fleet.census().recovering == {"kvm-a": 4}
@@ -310,7 +310,7 @@ def test_recovery_that_begins_counts_before_it_is_written() -> None:
 
 def test_ten_thousand_hosts_are_counted_within_a_second() -> None:
     host, seen = made(condition("Ready", "True")), node(reports("Ready"))
-    fleet = Fleet(
+    fleet = CensusCache(
         lambda: (state(host, seen, RENEWED, ZONE, NOW, counted=four) for _ in range(10_000)),
         FakeClock(),
         four,

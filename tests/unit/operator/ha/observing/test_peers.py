@@ -152,7 +152,7 @@ async def test_only_peers_that_were_queried_count_and_only_for_this_question() -
 
 
 async def test_report_of_an_older_agent_counts() -> None:
-    """It has the request's name in `asked` alone, and finds it there in the annotation."""
+    """An older agent reports the request's name in `asked` alone, and reads it there."""
     fleet = Fleet(*(peer(f"kvm-{letter}") for letter in "bcd"))
     peers, request = await asked_about(fleet)
     (annotated,) = msgspec.json.decode(fleet.found["kvm-b"].metadata.annotations[PROBE])

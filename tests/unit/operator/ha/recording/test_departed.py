@@ -14,7 +14,7 @@ from hypercobalt.api.hypervisor_host import Cell
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.compute.model import Server, Size
-from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import LatestReports
 from hypercobalt.operator.ha.model.facts import RecoveryFacts
 from hypercobalt.operator.ha.recording.departed import departed, without
 
@@ -32,7 +32,7 @@ def dead() -> RecoveryFacts:
     found = recorded(with_fields(found, status=with_fields(found.status, instances=LISTED)))
     one = with_fields(EVACUATION, status=EvictionStatus(instances=entries))
     host = replace(HOST, servers=("vm-2",))
-    silent = Latest("b1", agent=False)
+    silent = LatestReports("b1", agent=False)
     return replace(FACTS, hypervisor=found, host=host, evictions=(one,), latest=silent)
 
 
@@ -44,7 +44,7 @@ def test_what_the_recovery_has_started_elsewhere_has_departed() -> None:
     "changes",
     [
         pytest.param({"hypervisor": hypervisor(mode="ha")}, id="the host is not proven dead"),
-        pytest.param({"latest": Latest("b1", agent=True)}, id="its agent reports"),
+        pytest.param({"latest": LatestReports("b1", agent=True)}, id="its agent reports"),
         pytest.param({"host": None}, id="the compute service has no such host"),
         pytest.param({"host": replace(HOST, servers=("vm-1", "vm-2", "vm-3"))}, id="all are there"),
         pytest.param({"evictions": ()}, id="no recovery accounts for them"),

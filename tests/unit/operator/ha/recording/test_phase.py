@@ -23,7 +23,7 @@ from tests.unit.operator.samples import NOW, condition
 from hypercobalt.api.eviction import EvictionMode, EvictionStatus
 from hypercobalt.api.fencing import FencingMethod, FencingPhase
 from hypercobalt.api.recovery import Recovery, RecoveryPhase
-from hypercobalt.ha.host_failure.doubts import Latest
+from hypercobalt.ha.host_failure.doubts import LatestReports
 from hypercobalt.ha.host_failure.node_failure import (
     Alive,
     Contradicted,
@@ -156,7 +156,7 @@ MIGRATED = with_fields(
                 BACK,
                 hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS),
                 stopped="its agent",
-                latest=Latest("b1"),
+                latest=LatestReports("b1"),
             ),
             Recovery(_Phase.RECOVERING),
             id="fenced wrongly, and not evacuated yet",
@@ -167,7 +167,7 @@ MIGRATED = with_fields(
                 hypervisor=hypervisor(DOWN, mode="ha", conditions=CONDITIONS),
                 host=EMPTY,
                 stopped="its agent",
-                latest=Latest("b1"),
+                latest=LatestReports("b1"),
             ),
             Recovery(_Phase.RECOVERED),
             id="fenced wrongly, and evacuated",
