@@ -14,6 +14,7 @@ from hypercobalt.api.eviction import (
     evicting,
     has_ended,
 )
+from hypercobalt.operator.shared.wording import count
 from hypercobalt.text import printable
 
 _MOMENT = timedelta(seconds=1)
@@ -47,13 +48,18 @@ def summary(eviction: Eviction, now: datetime) -> str:
             text += f", {busy} {phase.lower()}"
     if progress.failed:
         text += f", {progress.failed} given up"
+    guests = status.virtualMachineInstances
+    for guest in guests[:1]:
+        more = " …" if len(guests) > 1 else ""
+        what = count(len(guests), "VirtualMachineInstance")
+        text += f", waiting for {what}: {printable(guest)}{more}"
     done = progress.estimatedCompletion
     if done is not None and done - now >= _MOMENT:
         text += f", about {human_duration(done - now)} left"
     return text
 
 
-class Follower:
+class EvictionFollower:
     """The newest state of one Eviction, and whether anything has changed."""
 
     def __init__(self, eviction: Eviction) -> None:

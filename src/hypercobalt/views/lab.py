@@ -17,7 +17,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_conditions import HypervisorConditionType
 from hypercobalt.lab.control import ROLE as API_SERVER
 from hypercobalt.lab.control import TOKENS
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.network.rack import SWITCH
 from hypercobalt.lab.operator import ROLE as OPERATOR
 from hypercobalt.lab.ovn import Part
@@ -61,7 +61,7 @@ class Row:
 
 
 def rows(
-    power: Mapping[str, Power],
+    power: Mapping[str, HostPower],
     hypervisors: Iterable[Hypervisor],
     now: datetime,
     *,
@@ -83,7 +83,7 @@ def rows(
 
 
 def stopped(roles: Mapping[str, bool], awaited: Collection[str] = ()) -> tuple[str, ...]:
-    """What of the control plane does not work on the machine, a sentence each.
+    """Parts of the control plane that do not work on the machine, a sentence each.
 
     Args:
         roles: of the lab's processes, and whether each hangs.
@@ -131,7 +131,7 @@ def _row(name: str, power: str, hypervisor: Hypervisor | None, now: datetime) ->
     if hypervisor is None:
         return Row(name, power, *[UNKNOWN] * 9)
     system = hypervisor.status.operatingSystem
-    can_report = power == Power.RUNNING
+    can_report = power == HostPower.RUNNING
     current = hypervisor.conditions if can_report and _agent_reports(hypervisor) else ()
     reasons = {condition.type: condition.reason for condition in current}
     libvirt, ovs = (reasons.get(unit, UNKNOWN) for unit in _UNITS)

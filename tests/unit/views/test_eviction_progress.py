@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from rich.console import Console
 from tests.unit.operator.samples import condition
@@ -89,3 +90,12 @@ def test_instances_are_counted_by_phase() -> None:
         status=busy,
     )
     assert summary(made, NOW) == "1 of 5 done, 1 migrating, 2 evacuating, 1 restarting"
+
+
+def test_guests_that_are_waited_for_are_counted_in_the_line() -> None:
+    given = eviction(("Evicting", "True", "Running"), progress=True)
+    status = msgspec.structs.replace(
+        given.status, instances=(), virtualMachineInstances=("default/a", HOSTILE)
+    )
+    line = summary(msgspec.structs.replace(given, status=status), NOW)
+    assert line == "0 of 1 done, waiting for 2 VirtualMachineInstances: default/a …"

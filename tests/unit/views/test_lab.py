@@ -9,7 +9,7 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_host import OperatingSystemStatus
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.supervision.rules import Restarts
 from hypercobalt.views.lab import Row, is_watched, restarted, rows, stopped
 
@@ -49,7 +49,7 @@ def test_row_shows_the_state_of_agent_and_machine() -> None:
             ),
         ),
     )
-    power = {"kvm-1": Power.RUNNING, "kvm-2": Power.OFF}
+    power = {"kvm-1": HostPower.RUNNING, "kvm-2": HostPower.OFF}
 
     shown = rows(power, [hypervisor, Hypervisor(metadata=ObjectMeta(name="elsewhere"))], NOW)
 
@@ -63,7 +63,7 @@ def test_row_shows_the_state_of_agent_and_machine() -> None:
 
 
 def test_field_that_is_not_written_yet_is_a_dash() -> None:
-    (row,) = rows({"a": Power.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
+    (row,) = rows({"a": HostPower.FROZEN}, [Hypervisor(metadata=ObjectMeta(name="a"))], NOW)
     assert row == Row("a", "frozen", *["-"] * 9)
 
 
@@ -96,7 +96,7 @@ def test_a_host_that_does_not_report_is_not_shown_as_fine(
     found = Hypervisor(
         metadata=ObjectMeta(name="a"), status=HypervisorStatus(conditions=conditions)
     )
-    (row,) = rows({"a": Power(power)}, [found], NOW, cut={"a"} if is_cut else ())
+    (row,) = rows({"a": HostPower(power)}, [found], NOW, cut={"a"} if is_cut else ())
     assert (row.power, row.state, row.libvirt) == shown
     assert row.ovs == row.libvirt
 

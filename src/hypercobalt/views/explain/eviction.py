@@ -98,7 +98,7 @@ _TITLES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ExplainedEviction:
     """What an explanation is made of.
 
     Args:
@@ -114,7 +114,7 @@ class Facts:
     reporters: Reporters = field(default_factory=Reporters)
 
 
-def explain(facts: Facts) -> Explanation:
+def explain(facts: ExplainedEviction) -> Explanation:
     """Explain an Eviction."""
     meta, host = facts.eviction.metadata, facts.eviction.spec.hypervisor
     found = evicting(facts.eviction.status)
@@ -140,7 +140,7 @@ def explain(facts: Facts) -> Explanation:
     )
 
 
-def _summary(facts: Facts) -> str:
+def _summary(facts: ExplainedEviction) -> str:
     """What it was made for, and how far it is."""
     spec, created = facts.eviction.spec, facts.eviction.metadata.creationTimestamp
     what = f"only {count(len(spec.instances))}" if spec.instances else "all instances"
@@ -162,7 +162,7 @@ def _summary(facts: Facts) -> str:
     return "; ".join(parts)
 
 
-def _waiting(facts: Facts, state: str, found: Condition | None) -> Iterable[Finding]:
+def _waiting(facts: ExplainedEviction, state: str, found: Condition | None) -> Iterable[Finding]:
     host = facts.eviction.spec.hypervisor
     if facts.hypervisor is None:
         remedy = Remedy(
@@ -182,11 +182,22 @@ def _waiting(facts: Facts, state: str, found: Condition | None) -> Iterable[Find
     else:
         checks = list(_checks(facts))
         yield from checks
-        if not checks:
-            yield Finding(found.message, condition, found.lastTransitionTime, OPERATOR)
+        guests = facts.eviction.status.virtualMachineInstances
+        if guests or not checks:
+            remedies = (_stop(guests[0]),) if guests else ()
+            yield Finding(found.message, condition, found.lastTransitionTime, OPERATOR, remedies)
 
 
-def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
+def _stop(guest: str) -> Remedy:
+    """How a VirtualMachineInstance that does not move leaves its host."""
+    namespace, _, name = guest.partition("/")
+    return Remedy(
+        "VirtualMachineInstances do not move yet: have their owners shut them down, or delete them",
+        command("kubectl delete vmi -n {space} {name}", space=namespace, name=name),
+    )
+
+
+def _ended(facts: ExplainedEviction, found: Condition, condition: str) -> Iterable[Finding]:
     """What is left to do when it is over."""
     host, hypervisor = facts.eviction.spec.hypervisor, facts.hypervisor
     if found.reason != EvictionReason.SUCCEEDED:
@@ -205,7 +216,7 @@ def _ended(facts: Facts, found: Condition, condition: str) -> Iterable[Finding]:
         yield Finding(text, remedies=(back,))
 
 
-def _again(facts: Facts) -> Remedy:
+def _again(facts: ExplainedEviction) -> Remedy:
     """How the instances that are left get another attempt; some Evictions are not a person's."""
     spec, host = facts.eviction.spec, facts.eviction.spec.hypervisor
     kept = facts.hypervisor is not None and facts.hypervisor.spec.maintenance == Maintenance.HA
@@ -228,7 +239,7 @@ def _again(facts: Facts) -> Remedy:
     return Remedy("correct what the messages below name, then try again", line)
 
 
-def _checks(facts: Facts) -> Iterable[Finding]:
+def _checks(facts: ExplainedEviction) -> Iterable[Finding]:
     """The checks that stop the first move."""
     status = facts.eviction.status
     for check in status.checks:
@@ -253,7 +264,7 @@ def _name(check: EvictionCheck) -> str:
     return f"check {check.name} {check.result}"
 
 
-def _advised(check: EvictionCheck, facts: Facts) -> tuple[Remedy, ...]:
+def _advised(check: EvictionCheck, facts: ExplainedEviction) -> tuple[Remedy, ...]:
     remedy = _REMEDIES.get(check.name)
     if remedy is None:
         return ()
@@ -263,7 +274,7 @@ def _advised(check: EvictionCheck, facts: Facts) -> tuple[Remedy, ...]:
     return (Remedy(remedy.text, line),)
 
 
-def _warnings(facts: Facts) -> tuple[Finding, ...]:
+def _warnings(facts: ExplainedEviction) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             check.message or check.name,
@@ -276,7 +287,7 @@ def _warnings(facts: Facts) -> tuple[Finding, ...]:
     )
 
 
-def _claims(facts: Facts) -> Iterable[Finding]:
+def _claims(facts: ExplainedEviction) -> Iterable[Finding]:
     """Instances that stay where they are because another host has something of them."""
     found = get_condition(facts.eviction.status.conditions, _Type.INSTANCE_CLAIMED)
     if found is not None and found.status == "True":
@@ -293,6 +304,11 @@ def _groups(status: EvictionStatus, now: datetime) -> tuple[Group, ...]:
             lines.append(f"and {len(entries) - _LISTED} more")
         if lines:
             found.append(Group(f"{title} ({len(entries)})", tuple(lines)))
+    if guests := status.virtualMachineInstances:
+        more = len(guests) - _LISTED
+        last = (f"and {more} more",) if more > 0 else ()
+        lines = [*guests[:_LISTED], *last]
+        found.append(Group(f"VirtualMachineInstances ({len(guests)})", tuple(lines)))
     return tuple(found)
 
 

@@ -83,7 +83,7 @@ _TERMINATION: Final = '{"spec":{"maintenance":"termination"}}'
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ExplainedHypervisor:
     """What an explanation is made of.
 
     Args:
@@ -97,7 +97,7 @@ class Facts:
     reporters: Reporters = field(default_factory=Reporters)
 
 
-def explain(facts: Facts) -> Explanation:
+def explain(facts: ExplainedHypervisor) -> Explanation:
     """Explain a Hypervisor."""
     host = facts.hypervisor
     state, since, summary = _state(host)
@@ -188,7 +188,7 @@ def _of_the_spec(host: Hypervisor, state: str) -> Iterable[Finding]:
         yield Finding(text, remedies=(back,))
 
 
-def _by_kubelet(finding: Finding, facts: Facts) -> Finding:
+def _by_kubelet(finding: Finding, facts: ExplainedHypervisor) -> Finding:
     """What the kubelet adds about a silent agent: whether the host itself is alive."""
     kubelet = next((one for one in _sightings(facts) if one.who == KUBELET), None)
     if kubelet is None or kubelet.seen is None:
@@ -200,11 +200,11 @@ def _by_kubelet(finding: Finding, facts: Facts) -> Finding:
     return replace(finding, message=text, remedies=tuple(reversed(finding.remedies)))
 
 
-def _sightings(facts: Facts) -> tuple[ReporterSighting, ...]:
+def _sightings(facts: ExplainedHypervisor) -> tuple[ReporterSighting, ...]:
     return facts.reporters.sightings(facts.hypervisor.metadata.name, facts.now)
 
 
-def _silent(facts: Facts) -> Iterable[Finding]:
+def _silent(facts: ExplainedHypervisor) -> Iterable[Finding]:
     """A Lease that has run out, where the operator has not reported it (yet)."""
     host, lease = facts.hypervisor, facts.reporters.agent
     if get_condition(host.conditions, _Type.AGENT_REPORTING) is not None or lease is None:

@@ -29,7 +29,7 @@ _STATES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ExplainedMigration:
     """What an explanation is made of.
 
     Args:
@@ -45,7 +45,7 @@ class Facts:
     reporters: Reporters = field(default_factory=Reporters)
 
 
-def explain(facts: Facts) -> Explanation:
+def explain(facts: ExplainedMigration) -> Explanation:
     """Explain a Migration."""
     meta, status = facts.migration.metadata, facts.migration.status
     state = _state(status)
@@ -73,7 +73,7 @@ def _state(status: MigrationStatus) -> str:
     return _STATES.get(status.type or "", "Starting")
 
 
-def _summary(facts: Facts) -> str:
+def _summary(facts: ExplainedMigration) -> str:
     status = facts.migration.status
     way = f"{status.origin or 'an unknown host'} to {status.destination or 'a host not known yet'}"
     parts = [f"Server {server_of(facts.migration)} from {way}"]
@@ -87,7 +87,7 @@ def _summary(facts: Facts) -> str:
     return "; ".join(parts)
 
 
-def _waiting(facts: Facts) -> Iterable[Finding]:
+def _waiting(facts: ExplainedMigration) -> Iterable[Finding]:
     status, server = facts.migration.status, server_of(facts.migration)
     eviction = next((one for one in facts.evictions if _moves(one, server)), None)
     if eviction is not None:
@@ -121,7 +121,7 @@ def _progress(status: MigrationStatus) -> str:
     return f"the rest of the memory: {rates}{expected}"
 
 
-def _ended(facts: Facts, state: str) -> Iterable[Finding]:
+def _ended(facts: ExplainedMigration, state: str) -> Iterable[Finding]:
     """What is left to do after a failure."""
     if state == "Completed":
         return
@@ -138,7 +138,7 @@ def _ended(facts: Facts, state: str) -> Iterable[Finding]:
     yield Finding(text, reporter=AGENT, remedies=(remedy,))
 
 
-def _silent(facts: Facts) -> Iterable[Finding]:
+def _silent(facts: ExplainedMigration) -> Iterable[Finding]:
     """The statistics stand still when the agent of the origin is away."""
     lease = facts.reporters.agent
     if lease is not None and is_late(lease, facts.now):

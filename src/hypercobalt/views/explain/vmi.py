@@ -27,7 +27,13 @@ from hypercobalt.views.explain.model import Explanation, Finding, Remedy, Report
 from hypercobalt.views.explain.reporters import is_late, renewed
 from hypercobalt.vmi import conditions
 from hypercobalt.vmi.grace import grace_period
-from hypercobalt.vmi.launcher_pods import image_trouble, pod_condition, stage_of
+from hypercobalt.vmi.launcher_pods import (
+    has_ended,
+    image_trouble,
+    is_ending,
+    pod_condition,
+    stage_of,
+)
 from hypercobalt.vmi.phases import PodStage
 
 CONTROLLER: Final = "virt-controller"
@@ -117,9 +123,36 @@ def _waiting(view: VMIView) -> Iterable[Finding]:
         yield _controller(view, "to create the launcher pod")
     elif phase == VMIPhase.SCHEDULING:
         yield _scheduling(view)
-    elif phase == VMIPhase.SCHEDULED:
+    elif phase in HANDLER_PHASES:
+        yield from _handed_over(view)
+
+
+def _handed_over(view: VMIView) -> Iterable[Finding]:
+    """The guest of a VMI that stays; its pod may go."""
+    pod = next(filter(is_ending, view.pods), None)
+    if pod is not None and (has_ended(pod) or pod.metadata.deletionTimestamp is None):
+        text = f"{HANDLER} of node {view.node} to record how the guest has ended"
+        yield Finding(text, remedies=(_check_handler(view),))
+    elif pod is not None:
+        yield _shuts_down(view, _deleted(pod), ": its pod is being deleted")
+        yield _pod_ends(view, pod)
+    elif view.vmi.status.phase == VMIPhase.SCHEDULED:
         text = f"{HANDLER} of node {view.node} to start the guest"
         yield Finding(text, since=_entered(view.vmi), remedies=(_check_handler(view),))
+
+
+def _shuts_down(view: VMIView, since: datetime | None, why: str = "") -> Finding:
+    grace = grace_period(view.vmi.spec.terminationGracePeriodSeconds).total_seconds()
+    who = f"{HANDLER} of node {view.node}"
+    text = f"the guest to shut down, or {who} to end it after {grace:g} s{why}"
+    return Finding(text, since=since, remedies=(_check_handler(view),))
+
+
+def _deleted(pod: Pod) -> datetime | None:
+    """When a pod was deleted: its timestamp is the end of its grace."""
+    meta = pod.metadata
+    grace = grace_period(meta.deletionGracePeriodSeconds or 0)  # bounded, as an API's is not
+    return None if meta.deletionTimestamp is None else meta.deletionTimestamp - grace
 
 
 def _controller(view: VMIView, what: str) -> Finding:
@@ -178,13 +211,7 @@ def _leaving(view: VMIView) -> Iterable[Finding]:
     """What keeps a deleted VMI."""
     vmi = view.vmi
     if vmi.status.phase in HANDLER_PHASES:
-        grace = grace_period(vmi.spec.terminationGracePeriodSeconds)
-        text = (
-            f"the guest to shut down, or {HANDLER} of node {view.node} to end it after "
-            f"{grace.total_seconds():g} s"
-        )
-        began = vmi.metadata.deletionTimestamp
-        yield Finding(text, since=began, remedies=(_check_handler(view),))
+        yield _shuts_down(view, vmi.metadata.deletionTimestamp)
     elif vmi.status.phase not in FINAL_PHASES:
         yield _controller(view, "to end a VMI that has not been handed over")
     for pod in view.pods:
@@ -209,7 +236,7 @@ def _pod_ends(view: VMIView, pod: Pod) -> Finding:
             namespace=meta.namespace,
         ),
     )
-    return Finding(text, since=meta.deletionTimestamp, reporter=KUBELET, remedies=(remedy,))
+    return Finding(text, since=_deleted(pod), reporter=KUBELET, remedies=(remedy,))
 
 
 def _conditions(view: VMIView) -> Iterable[Finding]:

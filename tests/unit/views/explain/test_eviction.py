@@ -14,7 +14,7 @@ from hypercobalt.api.eviction import Eviction, EvictionCheck, EvictionProgress, 
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.views.explain.eviction import Facts, explain
+from hypercobalt.views.explain.eviction import ExplainedEviction, explain
 
 
 def of(status: str, reason: str, message: str, **fields: object) -> Eviction:
@@ -27,7 +27,7 @@ DOUBT = EvictionCheck(name="Instances", result="Warning", message="vm-a cannot b
 
 
 def words(given: Eviction, host: Hypervisor | None = None) -> str:
-    return "\n".join(explain(Facts(given, host, NOW.now, reporters(NOW.now))).lines)
+    return "\n".join(explain(ExplainedEviction(given, host, NOW.now, reporters(NOW.now))).lines)
 
 
 def test_claim_is_explained_with_its_way_out_though_the_eviction_is_over() -> None:
@@ -245,3 +245,19 @@ def test_advice_to_assert_a_death_has_the_last_boot() -> None:
     known = replace(HERE, status=HypervisorStatus(bootID="b-1"))
     found = words(of("True", "Running", "Running", checks=(FENCED,)), known)
     assert "kubectl annotate hypervisor here kvm.cloud.sap/fenced=b-1" in found
+
+
+def test_guests_that_are_waited_for_are_all_named_with_the_way_out() -> None:
+    guests = tuple(f"default/guest-{number:02}" for number in range(30))
+    given = of("True", "Running", "Running: 0 of 0", virtualMachineInstances=guests)
+    text = words(given, HERE)
+    assert "VirtualMachineInstances do not move yet" in text
+    assert "kubectl delete vmi -n default guest-00" in text
+    assert "VirtualMachineInstances (30)" in text
+    assert "default/guest-19\n" in text
+    assert "and 10 more" in text
+
+
+def test_name_of_a_guest_is_one_word_for_the_shell() -> None:
+    given = of("True", "Running", "Running", virtualMachineInstances=("a/b; reboot",))
+    assert "kubectl delete vmi -n a 'b; reboot'" in words(given, HERE)

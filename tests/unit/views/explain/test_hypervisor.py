@@ -23,7 +23,7 @@ from hypercobalt.api.recovery import Recovery
 from hypercobalt.cli import app
 from hypercobalt.views.explain import incidents, recovery
 from hypercobalt.views.explain.advice import EXPECTED, NORMAL, REMEDIES
-from hypercobalt.views.explain.hypervisor import Facts, explain
+from hypercobalt.views.explain.hypervisor import ExplainedHypervisor, explain
 from hypercobalt.views.explain.model import Explanation
 
 LATER = NOW + timedelta(minutes=5)
@@ -40,7 +40,7 @@ def of(
 
 
 def explained(host: Hypervisor) -> Explanation:
-    return explain(Facts(host, LATER, reporters(LATER)))
+    return explain(ExplainedHypervisor(host, LATER, reporters(LATER)))
 
 
 WAITING = [
@@ -269,20 +269,20 @@ def test_reports_of_a_silent_agent_are_left_out_and_advice_is_given_once() -> No
     unit = condition("libvirtd.service", "Unknown", "SystemdUnreachable", "it left the bus")
     node = condition("NodeHealthy", "Unknown", "Unreachable", "no kubelet")
     seen = reporters(LATER, agent=300, kubelet=300)
-    found = explain(Facts(of("AgentSilent", silent, unit, node), LATER, seen))
+    found = explain(ExplainedHypervisor(of("AgentSilent", silent, unit, node), LATER, seen))
     text = "\n".join(found.lines)
     assert "libvirtd.service" not in text
     assert text.count("check the host's power") == 1
 
 
 def test_a_lease_that_ran_out_shows_before_the_operator_has_reported_it() -> None:
-    found = explain(Facts(of("Ready"), LATER, reporters(LATER, agent=60)))
+    found = explain(ExplainedHypervisor(of("Ready"), LATER, reporters(LATER, agent=60)))
     assert "The node agent has not renewed its Lease" in found.also[0].message
     assert "node agent  60s ago, late" in "\n".join(found.lines)
 
 
 def test_conditions_of_an_operator_that_is_away_are_marked_as_out_of_date() -> None:
-    found = explain(Facts(of("Ready"), LATER, reporters(LATER, operator=600)))
+    found = explain(ExplainedHypervisor(of("Ready"), LATER, reporters(LATER, operator=600)))
     assert found.also[0].message == (
         "The operator has not renewed its Lease for 10m; its conditions may be out of date"
     )
@@ -354,7 +354,7 @@ def test_the_kubelet_distinguishes_a_silent_agent_from_a_dead_host(
 ) -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     seen = reporters(LATER, agent=300, kubelet=kubelet)
-    (found,) = explain(Facts(of("AgentSilent", silent), LATER, seen)).waiting
+    (found,) = explain(ExplainedHypervisor(of("AgentSilent", silent), LATER, seen)).waiting
     assert found.message == f"45 s; {verdict}"
     assert found.remedies[0].text.startswith(first)
 
@@ -365,7 +365,7 @@ def test_power_of_a_host_that_is_proven_dead_is_not_read() -> None:
     host = of("AgentSilent", silent)
     proven = Fencing(phase=FencingPhase.FENCED, bootID="b1", proof="off")
     dead = recorded(replace(host, status=replace(host.status, fencing=proven, bootID="b1")))
-    (found,) = explain(Facts(dead, LATER, seen)).waiting
+    (found,) = explain(ExplainedHypervisor(dead, LATER, seen)).waiting
     assert all("power" not in one.text for one in found.remedies)
 
 

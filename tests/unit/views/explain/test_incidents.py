@@ -10,7 +10,7 @@ from tests.unit.operator.samples import NOW, condition, hypervisor
 
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import Incident, IncidentType, Reaction, Severity
-from hypercobalt.views.explain.hypervisor import Facts, explain
+from hypercobalt.views.explain.hypervisor import ExplainedHypervisor, explain
 from hypercobalt.views.explain.incidents import REMEDIES
 from hypercobalt.views.explain.model import Explanation
 
@@ -33,7 +33,9 @@ REBOOT = Incident(id="i-2", type=IncidentType.REBOOTING, severity=Severity.INFO,
 
 
 def explained(*incidents: Incident) -> Explanation:
-    return explain(Facts(hypervisor(status=HypervisorStatus(incidents=incidents)), NOW))
+    return explain(
+        ExplainedHypervisor(hypervisor(status=HypervisorStatus(incidents=incidents)), NOW)
+    )
 
 
 def shown(*incidents: Incident) -> list[str]:
@@ -56,7 +58,7 @@ def test_explanation_without_a_grave_incident_lists_none() -> None:
 
 def test_storage_that_other_hosts_miss_too_is_named() -> None:
     host = hypervisor(status=HypervisorStatus(failingStorage=("/pool",)))
-    lines = explain(Facts(host, NOW)).lines
+    lines = explain(ExplainedHypervisor(host, NOW)).lines
     assert lines[lines.index("Storage that fails on other hosts, too:") + 1] == "  - /pool"
 
 
@@ -77,5 +79,5 @@ def test_incidents_of_a_silent_agent_need_no_person() -> None:
     silent = condition("AgentReporting", "False", "AgentSilent", "45 s")
     storm = replace(STORAGE, type=IncidentType.EVENT_STORM)
     status = HypervisorStatus(conditions=(silent,), incidents=(storm,))
-    found = explain(Facts(hypervisor(status=status), NOW))
+    found = explain(ExplainedHypervisor(hypervisor(status=status), NOW))
     assert [one.condition for one in found.also if "incident" in one.condition] == []

@@ -12,7 +12,7 @@ from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import EvictionStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.migration import SERVER, Migration, MigrationSpec, MigrationStatus
-from hypercobalt.views.explain.migration import Facts, explain
+from hypercobalt.views.explain.migration import ExplainedMigration, explain
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = BEGAN + timedelta(seconds=90)
@@ -65,28 +65,32 @@ CONVERGES = {"type": "unbounded", "memBps": "100.0 MiB/s", "memPageSize": "4.0 K
 def test_explanation_names_the_state_of_a_migration(
     given: dict[str, object], state: str, text: str
 ) -> None:
-    found = explain(Facts(migration(**given), NOW, reporters=reporters(NOW)))
+    found = explain(ExplainedMigration(migration(**given), NOW, reporters=reporters(NOW)))
     assert found.state == state
     assert text in "\n".join(found.lines)
 
 
 def test_an_arrived_migration_waits_for_nothing() -> None:
-    found = explain(Facts(migration(type="completed"), NOW, reporters=reporters(NOW, agent=500)))
+    found = explain(
+        ExplainedMigration(migration(type="completed"), NOW, reporters=reporters(NOW, agent=500))
+    )
     assert (found.waiting, found.also) == ((), ())
 
 
 def test_statistics_of_a_silent_agent_are_marked_as_out_of_date() -> None:
-    found = explain(Facts(migration(**CONVERGES), NOW, reporters=reporters(NOW, agent=60)))
+    found = explain(
+        ExplainedMigration(migration(**CONVERGES), NOW, reporters=reporters(NOW, agent=60))
+    )
     assert "The node agent of kvm-a has not renewed its Lease" in found.also[0].message
 
 
 def test_the_eviction_that_moves_the_server_is_named() -> None:
     running = set_condition((), "Evicting", "True", "Running", "", now=BEGAN)
     its = eviction(EvictionStatus(conditions=running, instances=(entry("s1", "Migrating"),)))
-    found = explain(Facts(migration(**CONVERGES), NOW, (its,), reporters(NOW)))
+    found = explain(ExplainedMigration(migration(**CONVERGES), NOW, (its,), reporters(NOW)))
     assert found.waiting[0].remedies[0].command == "cobalt explain eviction/here"
 
 
 def test_rate_that_is_no_size_does_not_stop_the_explanation() -> None:
-    found = explain(Facts(migration(type="bounded", memBps="fast"), NOW))
+    found = explain(ExplainedMigration(migration(type="bounded", memBps="fast"), NOW))
     assert found.state == "Running"

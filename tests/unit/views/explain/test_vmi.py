@@ -165,6 +165,38 @@ def test_wait_names_who_is_waited_for_and_what_to_do(
     assert "(since 2026-01-01T00:00:00Z)" in found.lines[0]
 
 
+def going(grace: int = 60, **status: object) -> Pod:
+    """A pod whose deletion has begun 60 s before the end of its grace."""
+    made = pod("a", deleted=False, **status)
+    end = BEGAN + timedelta(seconds=grace)
+    meta = replace(made.metadata, deletionTimestamp=end, deletionGracePeriodSeconds=grace)
+    return replace(made, metadata=meta)
+
+
+def test_pod_is_waited_for_since_its_deletion_and_not_since_the_end_of_its_grace() -> None:
+    for given in (vmi("Succeeded", deleted=True), vmi("Running", nodeName="a")):
+        found = explain(VMIView(given, NOW, (going(300),)))
+        (waits,) = [one for one in found.waiting if "to end pod" in one.message]
+        assert waits.since == BEGAN
+    endless = replace(going().metadata, deletionGracePeriodSeconds=2**62)
+    assert explain(VMIView(vmi("Running"), NOW, (replace(going(), metadata=endless),))).waiting
+
+
+@pytest.mark.parametrize("phase", ["Scheduled", "Running"])
+def test_guest_whose_pod_ends_is_explained_though_its_vmi_stays(phase: str) -> None:
+    given = vmi(phase, nodeName="a")
+    deleted = explain(VMIView(given, NOW, (going(phase="Running"),)))
+    assert [one.message for one in deleted.waiting] == [
+        "the guest to shut down, or virt-handler of node a to end it after 30 s: "
+        "its pod is being deleted",
+        "kubelet of node a to end pod virt-launcher-vm-x",
+    ]
+    ended = explain(VMIView(given, NOW, (pod("a", phase="Failed"),)))
+    (waits,) = ended.waiting
+    assert waits.message == "virt-handler of node a to record how the guest has ended"
+    assert waits.remedies
+
+
 def test_guest_that_runs_waits_for_nothing() -> None:
     found = explain(VMIView(vmi("Running", nodeName="a"), NOW, (pod("a"),)))
     assert (found.waiting, found.also) == ((), ())
