@@ -82,6 +82,13 @@ app.command(
     f"Runs until SIGTERM or SIGINT.{_ENDS}",
 )
 app.command(
+    "hypercobalt.cli.virt_handler:virt_handler",
+    name="virt-handler",
+    help="Run the guests of one node: their launchers, their state, their end.\n\n"
+    "Runs until SIGTERM or SIGINT; guests go on without it. Environment variables apply where no "
+    f"flag is given: NODE_NAME, HOSTNAME, NAMESPACE.{_ENDS}",
+)
+app.command(
     "hypercobalt.cli.evict:evict",
     help="Move instances away from a host.\n\n"
     "Sets the host's maintenance to manual, unless it is in maintenance, and creates an Eviction "
@@ -135,6 +142,13 @@ app.command(
     "Shows where the packet ends, and what each table does with it. Fields that are not given are "
     "taken from OVN: `cobalt trace kvm-1 --from tap1 --to tap2` is a ping between two instances. A "
     f"packet that is dropped is traced, too.{_ENDS}",
+)
+app.command(
+    "hypercobalt.cli.console:console",
+    help="Connect to the serial console of a guest; Ctrl-] leaves.\n\n"
+    "The virt-handler of the guest's node serves it to people with the right `get` on "
+    "virtualmachineinstances/console of subresources.kubevirt.io. Whoever comes later takes over. "
+    f"Without a terminal, bytes are copied until the guest ends or Ctrl-C.{_ENDS}",
 )
 app.command(
     "hypercobalt.cli.capture:capture",

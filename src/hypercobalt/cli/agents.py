@@ -9,8 +9,8 @@ Decision: docs/decisions/0033-access-to-agents.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlencode
@@ -25,10 +25,10 @@ from hypercobalt.api.ovsnode import OVSNode
 from hypercobalt.api.rbac import ServiceAccount
 from hypercobalt.cli import api_command, switches
 from hypercobalt.errors import HypercobaltError, InvalidRequestError, TransientError
+from hypercobalt.kubeconfig import Connection
 from hypercobalt.runtime import ForbiddenError, Kube, SystemClock
 from hypercobalt.runtime.client import pinned
 from hypercobalt.runtime.client.auth import Credential, credentials_for
-from hypercobalt.runtime.client.kubeconfig import Connection
 from hypercobalt.runtime.client.pinned import Pinned, Reply
 
 ACCOUNT: Final = "system:serviceaccount:"
@@ -81,26 +81,39 @@ async def opened(
     connection = api_command.connection(kubeconfig)
     async with api_command.client(kubeconfig) as kube:
         endpoint = await _endpoint(kube, connection.namespace, subject, node)
-        credential = await _credential(kube, connection, audience(AGENTS[subject], node))
+        shown = await credential(kube, connection, audience(AGENTS[subject], node))
     target = path(subject, node, use)
     if parameters:
         target = f"{target}?{urlencode(parameters)}"
     server = Pinned(endpoint.url, endpoint.certificateSHA256)
-    call = pinned.call(server, method, target, credential, seconds=_BEGINS_SECONDS, idle=idle)
-    try:
+    call = pinned.call(server, method, target, shown, seconds=_BEGINS_SECONDS, idle=idle)
+    with explained(AGENTS[subject], node, endpoint.url):
         async with call as reply:
             yield reply
+
+
+@contextmanager
+def explained(agent: str, node: str, url: str) -> Generator[None]:
+    """Name the agent in the errors of a call to it, and what to do.
+
+    Args:
+        agent: its kind.
+        node: name of the host.
+        url: where it was called.
+    """
+    try:
+        yield
     except pinned.PinError as error:
         raise HypercobaltError(
-            f"{error}: it has just started, so try again; if this lasts, {endpoint.url} is not the "
-            f"agent of {node}"
+            f"{error}: it has just started, so try again; if this lasts, {url} is not the "
+            f"{agent} of {node}"
         ) from error
     except pinned.CutOffError:
         raise
     except TransientError as error:
         raise TransientError(
-            f"the {AGENTS[subject]} of {node} does not answer: {error}; `cobalt explain {node}` "
-            "shows whether the host lives"
+            f"the {agent} of {node} does not answer: {error}; `cobalt explain {node}` shows "
+            "whether the host lives"
         ) from error
     except pinned.RefusedError as error:
         kind = InvalidRequestError if error.code in _INVALID else HypercobaltError
@@ -179,7 +192,12 @@ async def _endpoint(kube: Kube, namespace: str, subject: Subject, node: str) -> 
     return found
 
 
-async def _credential(kube: Kube, connection: Connection, for_whom: str) -> Credential:
+async def credential(kube: Kube, connection: Connection, for_whom: str) -> Credential:
+    """What a person shows to the server of an audience.
+
+    Raises:
+        HypercobaltError: the kubeconfig has nothing that may be shown to a host.
+    """
     own = await credentials_for(connection, SystemClock()).current()
     if own.certificate is not None:
         return Credential(certificate=own.certificate)

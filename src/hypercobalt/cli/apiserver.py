@@ -14,7 +14,7 @@ from hypercobalt import logs
 from hypercobalt.api import crd
 from hypercobalt.apiserver.hooks import Hook
 from hypercobalt.apiserver.node_lifecycle import GRACE
-from hypercobalt.apiserver.server import Options, Server, run
+from hypercobalt.apiserver.server import Server, ServerOptions, run
 from hypercobalt.cli.common_flags import Port, Span
 from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.cli.virt_flags import VirtFlags
@@ -70,7 +70,7 @@ def apiserver(
             kind, hook = _instances(settings.cluster())
             kinds.append(kind)
             hooks = (hook,)
-        options = Options(
+        options = ServerOptions(
             data,
             address,
             port,

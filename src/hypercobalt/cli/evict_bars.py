@@ -16,7 +16,7 @@ from rich.text import Text
 from hypercobalt.api.duration import human_duration
 from hypercobalt.api.eviction import UNDER_WAY, Eviction, EvictionInstance, InstancePhase
 from hypercobalt.text import printable
-from hypercobalt.views.eviction_progress import Follower, summary
+from hypercobalt.views.eviction_progress import EvictionFollower, summary
 
 _REFRESH_SECONDS = 0.5  # ages; what the API reports is shown when it comes
 _BAR = 24  # characters: the text behind it still fits on a terminal of 80
@@ -29,7 +29,7 @@ _COLOURS = {
 }
 
 
-async def show_bars(follower: Follower, console: Console | None = None) -> None:
+async def show_bars(follower: EvictionFollower, console: Console | None = None) -> None:
     """Show the Eviction's bars until it has ended, or is gone."""
     with Live(console=console, auto_refresh=False) as live:
         while True:

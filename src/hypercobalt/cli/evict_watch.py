@@ -9,7 +9,7 @@ from hypercobalt.api.eviction import Eviction, EvictionReason, evicting, has_end
 from hypercobalt.cli import exit_codes
 from hypercobalt.cli.following import follow
 from hypercobalt.runtime import Kube
-from hypercobalt.views.eviction_progress import Follower, outcome, summary
+from hypercobalt.views.eviction_progress import EvictionFollower, outcome, summary
 
 _EXIT = {
     EvictionReason.SUCCEEDED: 0,
@@ -21,7 +21,7 @@ _EXIT = {
 async def watch(kube: Kube, eviction: Eviction) -> int:
     """Show an Eviction until it ends, and return the exit code."""
     name = eviction.metadata.name
-    follower = Follower(eviction)
+    follower = EvictionFollower(eviction)
     await follow(kube, Eviction, name, follower, _show(follower))
     last = follower.eviction
     if not has_ended(last.status):
@@ -31,7 +31,7 @@ async def watch(kube: Kube, eviction: Eviction) -> int:
     return _exit_code(last)
 
 
-async def _show(follower: Follower) -> None:
+async def _show(follower: EvictionFollower) -> None:
     if not sys.stdout.isatty():
         await _lines(follower)
         return
@@ -43,7 +43,7 @@ async def _show(follower: Follower) -> None:
         await show_bars(follower)
 
 
-async def _lines(follower: Follower) -> None:
+async def _lines(follower: EvictionFollower) -> None:
     shown = ""
     while not follower.over:
         text = summary(follower.eviction, datetime.now(UTC))

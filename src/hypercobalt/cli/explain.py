@@ -106,16 +106,18 @@ async def _found(kube: Kube, kind: str, name: str) -> list[Explanation]:
     eviction = await kube.get(Eviction, name) if kind != "hypervisor" else None
     reporters = await _reporters(kube, name) if host is not None else Reporters()
     if kind != "eviction" and host is not None:
-        found.append(hypervisors.explain(hypervisors.Facts(host, _now(), reporters)))
+        found.append(hypervisors.explain(hypervisors.ExplainedHypervisor(host, _now(), reporters)))
         found += [
-            evictions.explain(evictions.Facts(other, host, _now(), reporters))
+            evictions.explain(evictions.ExplainedEviction(other, host, _now(), reporters))
             for other in await _recoveries(kube, host)
         ]
     if eviction is not None:
         of, theirs = eviction.spec.hypervisor, host
         if of != name or host is None:
             theirs, reporters = await kube.get(Hypervisor, of), await _reporters(kube, of)
-        found.append(evictions.explain(evictions.Facts(eviction, theirs, _now(), reporters)))
+        found.append(
+            evictions.explain(evictions.ExplainedEviction(eviction, theirs, _now(), reporters))
+        )
     return found
 
 
@@ -159,7 +161,7 @@ async def _migration(kube: Kube, name: str) -> list[Explanation]:
     listed = await _readable(kube.list(Eviction))
     reporters = await _reporters(kube, origin) if origin else Reporters()
     all_of = tuple(listed.items) if listed else ()
-    return [migrations.explain(migrations.Facts(newest, _now(), all_of, reporters))]
+    return [migrations.explain(migrations.ExplainedMigration(newest, _now(), all_of, reporters))]
 
 
 async def _reporters(kube: Kube, node: str) -> Reporters:

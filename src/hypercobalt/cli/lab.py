@@ -24,6 +24,7 @@ from hypercobalt.lab.lab import down as take_down
 from hypercobalt.lab.locks import locked, refuse_beside_another
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import MIB, Demand, Readiness
+from hypercobalt.lab.pods import images
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.state import NODE_GRACE, Layout
 from hypercobalt.lab.supervision.supervisor import Supervisor
@@ -55,6 +56,7 @@ def up(
     hosts: int = 3,
     vms: int = 6,
     openstack: bool = False,
+    virt: bool = False,
     data: Data = HERE,
     yes: bool = False,
     port: Port = 6443,
@@ -75,6 +77,9 @@ def up(
     openstack
         Give a new lab an OpenStack: nova-compute runs on each host beside our agents, the operator
         works on Nova, and the virtual machines are its servers.
+    virt
+        Have a new lab run VirtualMachineInstances: virt-controller and a scheduler beside the
+        operator, and on each host what runs their pods.
     data
         Directory that holds everything the lab makes.
     yes
@@ -87,7 +92,7 @@ def up(
         Start processes of the machine again when they die, until `lab down`. Without it they stay
         dead until the next `up`.
     """
-    setup = Setup(hosts=hosts, vms=vms)
+    setup = Setup(hosts=hosts, vms=vms, virt=virt)
     agreed = yes or os.environ.get("YES") == "1"
     return run(
         _up(data, setup, port, node_grace, openstack=openstack, yes=agreed, supervise=supervise)
@@ -112,6 +117,7 @@ async def _up(
     layout = Layout.at(data)
     refuse_beside_another(layout)
     openstack = _has_openstack(layout, requested=openstack)
+    _check_virt(layout, setup, openstack=openstack)
     demand = await _demand(layout, Demand(hosts, vms, openstack=openstack))
     readiness = preflight.decide(await facts.observe(data), demand)
     if openstack and readiness.can_boot:
@@ -172,6 +178,20 @@ def _has_openstack(layout: Layout, *, requested: bool) -> bool:
     return bool(state.openstack)
 
 
+def _check_virt(layout: Layout, setup: Setup, *, openstack: bool) -> None:
+    """Refuse VirtualMachineInstances for a lab that cannot have them."""
+    if not setup.virt:
+        return
+    if openstack:
+        raise LabRequestError("--virt: a lab with an OpenStack runs no VirtualMachineInstances yet")
+    state = records.load(layout)
+    if state is not None and state.hosts and not state.virt:
+        raise LabRequestError(
+            f"--virt: the lab in {layout.data} was made without; take it down first, or name "
+            "another directory with --data"
+        )
+
+
 async def _demand(layout: Layout, new: Demand) -> Demand:
     if records.load(layout) is not None:
         there = Lab.find(layout.data)
@@ -185,10 +205,17 @@ async def _up_all(made: Lab, setup: Setup) -> None:
     guests = asyncio.create_task(fleet.guests(), name="guest image")
     await asyncio.gather(made.up(setup), made.step("guest image", guests))
     await fleet.revive()
+    if made.state.virt:
+        await made.step("images of pods", _images(made, fleet))
     lack = (await guests).lack
     if lack:
         screen.show(f"note: {lack}; the VMs are boot sectors")
     await missing.complete(made, fleet, "boot" if lack else "linux")
+
+
+async def _images(made: Lab, fleet: Fleet) -> None:
+    found = (await fleet.guests()).image
+    await asyncio.to_thread(images.lay_out, made.layout.images, found)
 
 
 async def _install(readiness: Readiness, *, yes: bool) -> bool:

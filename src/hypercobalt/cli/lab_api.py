@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from hypercobalt.api import crd
-from hypercobalt.apiserver.server import Options, Server, run
+from hypercobalt.apiserver.server import Server, ServerOptions, run
 from hypercobalt.cli import lab_screen as screen
 from hypercobalt.cli.tables import table
 from hypercobalt.lab.kinds import served_kinds
@@ -20,7 +20,7 @@ async def serve_api_only(data: Path, port: int) -> int:
         HypercobaltError: the data directory or the port cannot be used.
     """
     manifests = tuple(msgspec.json.encode(crd.manifest(kind)) for kind in crd.KINDS)
-    await run(Options(data / "api", port=port, manifests=manifests), _show)
+    await run(ServerOptions(data / "api", port=port, manifests=manifests), _show)
     print("\nstopped; everything is kept in", data)
     return 0
 

@@ -26,7 +26,7 @@ from rich.text import Text
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.cli.tables import table
 from hypercobalt.lab import bond, processes
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Readiness
 from hypercobalt.lab.progress import Progress, Report
@@ -220,7 +220,7 @@ def _stopped(lab: Lab) -> tuple[str, ...]:
 async def _until_taken_up(lab: Lab, informer: Informer[Hypervisor]) -> None:
     changed = asyncio.Event()
     informer.add_handler(_Wake(changed))
-    on = [host for host in lab.hosts if host.power is Power.RUNNING and not host.wire.is_cut]
+    on = [host for host in lab.hosts if host.power is HostPower.RUNNING and not host.wire.is_cut]
     running, has_ovn = {host.name for host in on}, lab.central.is_made
 
     def is_up(hypervisor: Hypervisor) -> bool:

@@ -15,7 +15,7 @@ from hypercobalt.lab.guest import console as guest_console
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Kind, Request, Storage
+from hypercobalt.lab.vms.request import Kind, Storage, VMRequest
 
 vms_app = App(name="vm", help="Create, list, move and remove virtual machines.")
 
@@ -59,7 +59,7 @@ def add(
     """
 
     async def act(fleet: Fleet) -> str:
-        request = Request(
+        request = VMRequest(
             name=name, kind=kind, program=program, host=host, memory_mib=memory_mib, disk=disk
         )
         (made,) = await fleet.add(request)

@@ -18,12 +18,12 @@ from urllib.parse import quote, urlsplit
 from cyclopts import Parameter
 
 from hypercobalt.adapters.host.model import UnitNameError, check_unit_name
+from hypercobalt.agent.launch import become
 from hypercobalt.agent.settings import LEASE, lease_duration
 from hypercobalt.api.address import parse_address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.api.names import namespace_name, node_name
-from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
     DiagnosticsAddress,
     HealthAddress,
@@ -35,6 +35,7 @@ from hypercobalt.cli.common_flags import (
     Span,
     Version,
 )
+from hypercobalt.cli.start import start
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.node_agent.settings import (
     DEFAULT_HA_CONFIG,
@@ -42,9 +43,9 @@ from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
     DEFAULT_URI,
     MigrationNames,
+    NodeAgentSettings,
     Retention,
-    SelfFencing,
-    Settings,
+    SelfFencingSettings,
 )
 
 SHORTEST_WINDOW: Final = timedelta(seconds=60)
@@ -140,7 +141,9 @@ class NodeAgentFlags:
     health_probe_bind_address: HealthAddress = ":8081"
     diagnostics_bind_address: DiagnosticsAddress = "0"
 
-    def settings(self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG) -> Settings:
+    def settings(
+        self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG
+    ) -> NodeAgentSettings:
         """Put flags and environment together.
 
         The operating system's `hostname` counts when nothing else names the node.
@@ -155,7 +158,7 @@ class NodeAgentFlags:
         _check_source(
             self.certificate_source or env.get("CERTIFICATE_SOURCE") or CertificateSource.REQUEST
         )
-        return Settings(
+        return NodeAgentSettings(
             node=name,
             label=env.get("NODE_LABEL") or name,
             libvirt_uri=self.libvirt_uri or uri_from(env),
@@ -189,7 +192,7 @@ class NodeAgentFlags:
             emulate=bool(env.get("EMULATE")),
         )
 
-    def _self_fencing(self) -> SelfFencing | None:
+    def _self_fencing(self) -> SelfFencingSettings | None:
         """What is needed to fence itself; None with a window of 0.
 
         Raises:
@@ -215,7 +218,9 @@ class NodeAgentFlags:
                 f"{missing}: needed with --self-fence-window: losing the API alone never fences a "
                 "host"
             )
-        return SelfFencing(timedelta(seconds=window), found, storage, self.self_fence_watchdog)
+        return SelfFencingSettings(
+            timedelta(seconds=window), found, storage, self.self_fence_watchdog
+        )
 
 
 _FLAGS = NodeAgentFlags()
@@ -231,9 +236,11 @@ def node_agent(
 ) -> int:
     """Watch one hypervisor host, and keep its Hypervisor, Migrations and certificates current."""
     return start(
-        "node-agent",
+        "hypercobalt-node-agent",
+        "hypercobalt.node_agent",
         lambda: flags.settings(os.environ, socket.gethostname(), log),
         version=version,
+        become=become,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,9 +17,7 @@ from hypercobalt.cli.common_flags import (
     MetricsAddress,
     MetricsSecure,
     Version,
-    version_line,
 )
-from hypercobalt.cli.exit_codes import report_error
 from hypercobalt.cli.operator_compute import DirectFlags, NovaFlags
 from hypercobalt.cli.operator_flags import (
     CertificateFlags,
@@ -28,12 +27,18 @@ from hypercobalt.cli.operator_flags import (
     TestFlags,
     given,
 )
-from hypercobalt.cli.operator_start import become
-from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.nodes.gardener import IMAGE, NAMESPACE
-from hypercobalt.operator.process import COMPONENT, Kind, ProcessSettings
-from hypercobalt.runtime import load_connection
+from hypercobalt.cli.start import start
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.kubeconfig import load as load_connection
+from hypercobalt.launch import inherited, own_certificate
+from hypercobalt.operator.settings import (
+    COMPONENT,
+    GARDENER_NAMESPACE,
+    SIGNAL_IMAGE,
+    Kind,
+    OperatorOptions,
+    OperatorSettings,
+)
 
 _CERTIFICATE, _TEST, _LIFECYCLE, _EVICTION, _HA, _DIRECT, _NOVA, _LOG = (
     CertificateFlags(),
@@ -55,8 +60,8 @@ def operator(
     label_selector: Annotated[str, Parameter(env_var="LABEL_SELECTOR")] = "",
     certificate: CertificateFlags = _CERTIFICATE,
     gardener: bool = True,
-    gardener_namespace: str = NAMESPACE,
-    signal_image: str = IMAGE,
+    gardener_namespace: str = GARDENER_NAMESPACE,
+    signal_image: str = SIGNAL_IMAGE,
     compute: Annotated[Kind, Parameter(env_var="COMPUTE")] = "nova",
     test: TestFlags = _TEST,
     lifecycle: LifecycleFlags = _LIFECYCLE,
@@ -96,11 +101,9 @@ def operator(
     leader_elect
         Enable leader election: one of several processes is active. The Lease is in its namespace.
     """
-    if version:
-        print(version_line(COMPONENT))
-        return 0
-    try:
-        options = Options(
+
+    def settings() -> OperatorSettings:
+        options = OperatorOptions(
             agent_namespaces=_namespaces(agent_namespaces),
             issuing=certificate.issuing(),
             signal_image=given("--signal-image", signal_image),
@@ -122,7 +125,7 @@ def operator(
                 else ""
             ),
         )
-        settings = ProcessSettings(
+        made = OperatorSettings(
             options=options,
             compute=compute,
             direct=direct.settings(),
@@ -140,9 +143,11 @@ def operator(
             log_text=log.as_text(),
         )
         load_connection(kubeconfig)  # one that cannot be used is refused here
-    except HypercobaltError as error:
-        return report_error("operator", error)
-    return become(settings)
+        if made.contract is None or not made.contract_secure or made.contract_files:
+            return made
+        return replace(made, contract_certificate=inherited(own_certificate()))
+
+    return start(COMPONENT, "hypercobalt.operator", settings, version=version)
 
 
 def _namespaces(text: str) -> tuple[str, ...]:

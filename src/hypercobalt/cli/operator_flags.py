@@ -16,20 +16,19 @@ from hypercobalt.api.names import namespace_name
 from hypercobalt.cli.common_flags import Span
 from hypercobalt.compute.nova.settings import SmokeSettings
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ha.host_failure.guard import CEILING, Limits
+from hypercobalt.ha.host_failure.guard import CEILING, GateLimits
 from hypercobalt.ha.host_failure.node_failure import Waits
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.eviction.model.policy import Doubt, Order, Policy, StuckHelp
 from hypercobalt.operator.ha.settings import DOMAIN_LABELS, HaSettings
-from hypercobalt.operator.lifecycle.checks import check_probe, parse_version
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings, check_probe, parse_version
 from hypercobalt.operator.shared.ha_mode import HaMode
 
-_SITE: Final = Settings()
+_SITE: Final = LifecycleSettings()
 _TEST: Final = SmokeSettings()
 _EVICT: Final = Policy()
 _WAITS: Final = Waits()
-_LIMITS: Final = Limits()
+_LIMITS: Final = GateLimits()
 
 
 @Parameter(name="*")
@@ -160,7 +159,7 @@ class LifecycleFlags:
     compare: Span = _SITE.compare
     resync: Span = _SITE.resync
 
-    def settings(self, test: TestFlags) -> Settings:
+    def settings(self, test: TestFlags) -> LifecycleSettings:
         """Settings of the lifecycle steps."""
         if parse_version(self.minimum_libvirt) is None:
             raise ConfigurationError(
@@ -168,7 +167,7 @@ class LifecycleFlags:
             )
         probes = [part.strip() for part in self.storage_probes.split(",") if part.strip()]
         _positive("--test-tries", test.test_tries)
-        return Settings(
+        return LifecycleSettings(
             test_aggregate=test.test_aggregate,
             minimum_libvirt=self.minimum_libvirt,
             bridge=self.bridge,
@@ -326,7 +325,7 @@ class HaFlags:
             peers=self.ha_peer_timeout,
             healthy=self.ha_healthy_delay,
         )
-        limits = Limits(
+        limits = GateLimits(
             max_unhealthy=self.ha_max_unhealthy,
             nodes=self.ha_max_nodes,
             instances=self.ha_max_instances,

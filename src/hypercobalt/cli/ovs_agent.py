@@ -13,10 +13,10 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from hypercobalt.adapters.ovs.model import Paths
+from hypercobalt.agent.launch import become
 from hypercobalt.agent.settings import LEASE, lease_duration
 from hypercobalt.api.address import parse_address
 from hypercobalt.api.names import namespace_name, node_name
-from hypercobalt.cli.agent_start import start
 from hypercobalt.cli.common_flags import (
     DiagnosticsAddress,
     HealthAddress,
@@ -28,12 +28,13 @@ from hypercobalt.cli.common_flags import (
     Span,
     Version,
 )
+from hypercobalt.cli.start import start
 from hypercobalt.errors import ConfigurationError
 from hypercobalt.ovs_agent.settings import (
     DEFAULT_COUNTERS,
     DEFAULT_NAMESPACE,
     DEFAULT_PROBE,
-    Settings,
+    OVSAgentSettings,
 )
 
 SHORTEST_COUNTERS: Final = timedelta(seconds=10)
@@ -92,7 +93,9 @@ class OVSAgentFlags:
     health_probe_bind_address: HealthAddress = ":8082"
     diagnostics_bind_address: DiagnosticsAddress = "0"
 
-    def settings(self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG) -> Settings:
+    def settings(
+        self, env: Mapping[str, str], hostname: str, log: LogFlags = _LOG
+    ) -> OVSAgentSettings:
         """Put flags and environment together.
 
         The operating system's `hostname` counts when nothing else names the node. OVS_RUNDIR and
@@ -113,7 +116,7 @@ class OVSAgentFlags:
             )
         node = self.node or env.get("NODE_NAME") or env.get("HOSTNAME") or hostname
         namespace = self.namespace or env.get("NAMESPACE") or DEFAULT_NAMESPACE
-        return Settings(
+        return OVSAgentSettings(
             node=node_name("--node", node),
             namespace=namespace_name("--namespace", namespace),
             lease=lease_duration(self.lease_duration),
@@ -144,7 +147,9 @@ def ovs_agent(
 ) -> int:
     """Watch Open vSwitch and OVN on one host, and keep its OVSNode current."""
     return start(
-        "ovs-agent",
+        "hypercobalt-ovs-agent",
+        "hypercobalt.ovs_agent",
         lambda: flags.settings(os.environ, socket.gethostname(), log),
         version=version,
+        become=become,
     )

@@ -1,12 +1,11 @@
-"""`cobalt virt-api`: admission of VirtualMachineInstances, for an API server with webhooks."""
+"""`cobalt virt-api`: admission and consoles of instances, for an API server that calls others."""
 
 from __future__ import annotations
 
-import os
-import sys
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Never
 
 from hypercobalt.api.address import parse_address
 from hypercobalt.cli.common_flags import (
@@ -16,16 +15,18 @@ from hypercobalt.cli.common_flags import (
     MetricsAddress,
     MetricsSecure,
     Version,
-    version_line,
 )
-from hypercobalt.cli.exit_codes import report_error
+from hypercobalt.cli.start import start
 from hypercobalt.cli.virt_flags import VirtFlags
-from hypercobalt.errors import ConfigurationError, HypercobaltError
-from hypercobalt.runtime import load_connection
+from hypercobalt.errors import ConfigurationError
+from hypercobalt.kubeconfig import load as load_connection
+from hypercobalt.launch import inherited
 from hypercobalt.tls.self_signed import self_signed
-from hypercobalt.virt.api.process import COMPONENT, VirtAPISettings, encode_settings
+from hypercobalt.virt.api.handler_address import HANDLER_PORT, HandlerNetwork
+from hypercobalt.virt.api.process import COMPONENT, VirtAPISettings
 
 _LOG, _VIRT = LogFlags(), VirtFlags()
+_MAX_PORT = 65535
 
 
 def virt_api(
@@ -35,6 +36,9 @@ def virt_api(
     certificate_path: Path | None = None,
     service_name: str = "virt-api",
     register: bool = True,
+    subresources_bind_address: str = "0",
+    handler_port: int = HANDLER_PORT,
+    handler_networks: tuple[str, ...] = (),
     virt: VirtFlags = _VIRT,
     metrics_bind_address: MetricsAddress = "0",
     metrics_secure: MetricsSecure = True,
@@ -42,7 +46,7 @@ def virt_api(
     log: LogFlags = _LOG,
     version: Version = False,
 ) -> int:
-    """Serve the webhooks that default and validate VirtualMachineInstances.
+    """Serve the webhooks that default and validate VirtualMachineInstances, and their consoles.
 
     Parameters
     ----------
@@ -54,19 +58,27 @@ def virt_api(
     service_name
         Service by which API servers reach the webhooks: a certificate that is made is for it.
     register
-        Keep the CA in the configurations virt-api-mutator and virt-api-validator.
+        Keep the CA in the configurations virt-api-mutator and virt-api-validator, and in the
+        APIService v1.subresources.kubevirt.io.
+    subresources_bind_address
+        HOST:PORT of consoles, for the API server that passes people's requests on; 0 for none.
+    handler_port
+        Port at which every virt-handler serves consoles.
+    handler_networks
+        Networks that the addresses of virt-handlers are in, such as 10.0.0.0/16; else any that a
+        host can have.
     """
-    if version:
-        print(version_line(COMPONENT))
-        return 0
-    try:
+
+    def settings() -> VirtAPISettings:
         listen = parse_address("--bind-address", bind_address)
         if listen is None:
             raise ConfigurationError("--bind-address 0: virt-api serves nothing else")
-        settings = VirtAPISettings(
+        made = VirtAPISettings(
             listen,
             files=certificate_path,
             register=register,
+            subresources=parse_address("--subresources-bind-address", subresources_bind_address),
+            handlers=_handlers(handler_port, handler_networks),
             cluster=virt.cluster(),
             kubeconfig=kubeconfig,
             metrics=parse_address("--metrics-bind-address", metrics_bind_address),
@@ -76,22 +88,24 @@ def virt_api(
             log_text=log.as_text(),
         )
         load_connection(kubeconfig)  # one that cannot be used is refused here
-    except HypercobaltError as error:
-        return report_error("virt-api", error)
-    return _become(settings, f"{service_name}.{virt.virt_namespace}.svc")
+        if certificate_path is not None:
+            return made
+        name = f"{service_name}.{virt.virt_namespace}.svc"
+        return replace(made, certificate=inherited(self_signed(name)))
+
+    return start(COMPONENT, "hypercobalt.virt.api", settings, version=version)
 
 
-def _become(settings: VirtAPISettings, name: str) -> Never:
-    """Replace this process by `python -m hypercobalt.virt.api`; it inherits its certificates."""
-    if settings.files is None:
-        settings = replace(settings, certificate=_inherited(name))
-    if settings.metrics is not None and settings.metrics_secure:
-        settings = replace(settings, metrics_certificate=_inherited())
-    program = [sys.executable, "-m", "hypercobalt.virt.api", encode_settings(settings)]
-    os.execv(sys.executable, program)  # noqa: S606 - our own interpreter and module
+def _handlers(port: int, networks: Sequence[str]) -> HandlerNetwork:
+    """Where handlers are.
 
-
-def _inherited(*names: str) -> int:
-    descriptor = self_signed(*names)
-    os.set_inheritable(descriptor, True)
-    return descriptor
+    Raises:
+        ConfigurationError: there is no such port or network.
+    """
+    if not 0 < port <= _MAX_PORT:
+        raise ConfigurationError(f"--handler-port {port}: must be 1 to {_MAX_PORT}")
+    try:
+        found = tuple(str(ipaddress.ip_network(one)) for one in networks)
+    except ValueError as error:
+        raise ConfigurationError(f"--handler-networks: {error}") from error
+    return HandlerNetwork(port, found)

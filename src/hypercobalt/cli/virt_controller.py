@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import replace
-from typing import Never
-
 from hypercobalt.api.address import parse_address
 from hypercobalt.cli.common_flags import (
     HealthAddress,
@@ -15,17 +10,13 @@ from hypercobalt.cli.common_flags import (
     MetricsAddress,
     MetricsSecure,
     Version,
-    version_line,
 )
-from hypercobalt.cli.exit_codes import report_error
+from hypercobalt.cli.start import start
 from hypercobalt.cli.virt_flags import VirtFlags
-from hypercobalt.errors import HypercobaltError
-from hypercobalt.runtime import load_connection
-from hypercobalt.tls.self_signed import self_signed
+from hypercobalt.kubeconfig import load as load_connection
 from hypercobalt.virt.controller.process import (
     COMPONENT,
     VirtControllerSettings,
-    encode_settings,
 )
 
 _LOG, _VIRT = LogFlags(), VirtFlags()
@@ -49,11 +40,9 @@ def virt_controller(
     leader_elect
         Enable leader election: one of several processes is active. The Lease is in its namespace.
     """
-    if version:
-        print(version_line(COMPONENT))
-        return 0
-    try:
-        settings = VirtControllerSettings(
+
+    def settings() -> VirtControllerSettings:
+        made = VirtControllerSettings(
             cluster=virt.cluster(),
             kubeconfig=kubeconfig,
             leader_elect=leader_elect,
@@ -64,16 +53,6 @@ def virt_controller(
             log_text=log.as_text(),
         )
         load_connection(kubeconfig)  # one that cannot be used is refused here
-    except HypercobaltError as error:
-        return report_error("virt-controller", error)
-    return _become(settings)
+        return made
 
-
-def _become(settings: VirtControllerSettings) -> Never:
-    """Replace this process by `python -m hypercobalt.virt.controller`."""
-    if settings.metrics is not None and settings.metrics_secure:
-        descriptor = self_signed()
-        os.set_inheritable(descriptor, True)
-        settings = replace(settings, metrics_certificate=descriptor)
-    program = [sys.executable, "-m", "hypercobalt.virt.controller", encode_settings(settings)]
-    os.execv(sys.executable, program)  # noqa: S606 - our own interpreter and module
+    return start(COMPONENT, "hypercobalt.virt.controller", settings, version=version)

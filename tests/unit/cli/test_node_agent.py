@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.agent.settings import decode_settings, encode_settings
 from hypercobalt.api.address import Address
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.api.hypervisor_conditions import MOST_UNITS
 from hypercobalt.cli.node_agent import NodeAgentFlags, uri_from
 from hypercobalt.errors import ConfigurationError
+from hypercobalt.launch import decode_settings, encode_settings
 from hypercobalt.node_agent.settings import (
     DEFAULT_UNITS,
     MigrationNames,
+    NodeAgentSettings,
     Retention,
-    SelfFencing,
-    Settings,
+    SelfFencingSettings,
 )
 
 
-def settings(env: dict[str, str], hostname: str = "os", **flags: object) -> Settings:
+def settings(env: dict[str, str], hostname: str = "os", **flags: object) -> NodeAgentSettings:
     return NodeAgentFlags(**flags).settings(env, hostname)  # type: ignore[arg-type]
 
 
 def self_fencing(
     window: float, witnesses: str, storage: Path | None, watchdog: Path | None
-) -> SelfFencing | None:
+) -> SelfFencingSettings | None:
     return settings(
         {},
         self_fence_window=window,
@@ -51,7 +51,9 @@ def test_the_environment_of_the_existing_agent_is_read() -> None:
         "EMULATE": "1",
     }
 
-    assert settings(env, metrics_bind_address="0", health_probe_bind_address="0") == Settings(
+    assert settings(
+        env, metrics_bind_address="0", health_probe_bind_address="0"
+    ) == NodeAgentSettings(
         node="kvm-a",
         label="rack-1-a",
         libvirt_uri="ch+unix:///system?socket=/run/libvirt/libvirt-sock",
@@ -93,7 +95,7 @@ def test_uri_and_socket_give_one_address(uri: str, socket: str, expected: str) -
 
 
 def test_settings_survive_the_way_to_the_agents_process() -> None:
-    made = Settings(
+    made = NodeAgentSettings(
         "kvm-a",
         "label",
         units=(),
@@ -104,9 +106,9 @@ def test_settings_survive_the_way_to_the_agents_process() -> None:
         health=Address("::1", 1),
     )
 
-    assert decode_settings(encode_settings(made), Settings) == made
+    assert decode_settings(encode_settings(made), NodeAgentSettings) == made
     with pytest.raises(ConfigurationError):
-        decode_settings("{}", Settings)
+        decode_settings(b"{}", NodeAgentSettings)
 
 
 def test_self_fencing_is_off_without_a_window() -> None:
@@ -115,14 +117,14 @@ def test_self_fencing_is_off_without_a_window() -> None:
 
 def test_self_fencing_survives_the_way_to_the_agents_process() -> None:
     fencing = self_fencing(90, "192.0.2.1:8081,[2001:db8::1]:8081", Path("/shared"), Path("/w"))
-    assert fencing == SelfFencing(
+    assert fencing == SelfFencingSettings(
         timedelta(seconds=90),
         (("192.0.2.1", 8081), ("2001:db8::1", 8081)),
         Path("/shared"),
         Path("/w"),
     )
-    whole = Settings("kvm-a", "kvm-a", self_fencing=fencing)
-    assert decode_settings(encode_settings(whole), Settings) == whole
+    whole = NodeAgentSettings("kvm-a", "kvm-a", self_fencing=fencing)
+    assert decode_settings(encode_settings(whole), NodeAgentSettings) == whole
 
 
 @pytest.mark.parametrize(

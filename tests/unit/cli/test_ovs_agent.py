@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hypercobalt.agent.settings import decode_settings, encode_settings
 from hypercobalt.cli.ovs_agent import OVSAgentFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.launch import decode_settings, encode_settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
@@ -30,7 +30,7 @@ def test_flag_goes_before_environment_before_host_name() -> None:
 
 def test_settings_pass_to_the_agents_process_as_they_are() -> None:
     found = OVSAgentFlags(counters=60, host_root=Path("/host")).settings({}, "h")
-    assert decode_settings(encode_settings(found), Settings) == found
+    assert decode_settings(encode_settings(found), OVSAgentSettings) == found
 
 
 @pytest.mark.parametrize(

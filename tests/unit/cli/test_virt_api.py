@@ -10,11 +10,13 @@ import pytest
 from hypercobalt.api.address import Address
 from hypercobalt.cli.virt_flags import VirtFlags
 from hypercobalt.errors import ConfigurationError
-from hypercobalt.virt.api.process import VirtAPISettings, decode_settings, encode_settings
+from hypercobalt.launch import decode_settings, encode_settings
+from hypercobalt.virt.api.handler_address import HandlerNetwork
+from hypercobalt.virt.api.process import VirtAPISettings
 from hypercobalt.vmi.cluster import ClusterConfig
 
 
-def test_cluster_is_what_the_flags_say() -> None:
+def test_cluster_is_what_the_flags_set() -> None:
     assert VirtFlags().cluster() == ClusterConfig()
     made = VirtFlags(virt_namespace="virt", use_emulation=True).cluster()
     assert made == ClusterConfig(namespace="virt", use_emulation=True)
@@ -27,5 +29,7 @@ def test_settings_reach_the_process_as_they_are() -> None:
     full = replace(
         settings, files=Path("/files"), kubeconfig=Path("/kube"), certificate=3, register=False
     )
-    for one in (settings, full):
-        assert decode_settings(encode_settings(one)) == one
+    network = HandlerNetwork(9190, ("10.0.0.0/16",))
+    served = replace(settings, subresources=Address("", 8445), handlers=network)
+    for one in (settings, full, served):
+        assert decode_settings(encode_settings(one), VirtAPISettings) == one
