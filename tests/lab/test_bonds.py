@@ -21,7 +21,7 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.network.data_cables import MEMBERS
 from hypercobalt.lab.network.member_faults import MemberFault
 from hypercobalt.lab.network.rack import SWITCH
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.runtime import Kube
 from tests.following import follow
 from tests.lab.conftest import SWITCHED, TakeFleet, until
@@ -33,6 +33,8 @@ UNPLUGGED, SILENT = MemberFault.UNPLUGGED, MemberFault.SILENT
 FIRST, SECOND = MEMBERS
 SECONDS = 60.0
 _PINGED = re.compile(r"pinged \S+ (\d+) packets transmitted, (\d+) packets received")
+_NETWORK = """ip -brief address; ip neighbor; ovs-appctl bond/show; ovs-appctl lacp/show
+ovs-appctl fdb/show br-phy; ovs-ofctl dump-flows br-phy; ovs-appctl dpctl/dump-flows || :"""
 _KUBECONFIG = "/root/ovs-agent.kubeconfig"
 
 
@@ -53,9 +55,13 @@ async def carries(host: Host, *members: str) -> None:
 
 
 async def reaches(host: Host, other: Host) -> None:
-    """Wait until the address of the tunnels answers."""
+    """Wait until the address of the tunnels answers; a failure shows the networks of both."""
     address = other.identity.tunnel_address
-    await until(lambda: host.run("busybox", "ping", "-c", "1", "-W", "1", address))
+    try:
+        await until(lambda: host.run("busybox", "ping", "-c", "1", "-W", "1", address))
+    except TimeoutError:
+        seen = [f"{one.name}:\n{await one.run('sh', '-c', _NETWORK)}" for one in (host, other)]
+        pytest.fail(f"{host.name} does not reach {address}\n" + "\n".join(seen))
 
 
 async def links(host: Host) -> dict[str, bool]:
@@ -87,7 +93,7 @@ async def test_guests_on_two_hosts_ping_on_while_one_member_after_the_other_is_u
     fleet: TakeFleet,
 ) -> None:
     vms = await fleet(2)
-    made = await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    made = await vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
     host, other = vms.host("kvm-1"), vms.host("kvm-2")
     for one in (host, other):
         await carries(one, *MEMBERS)

@@ -21,7 +21,7 @@ from hypercobalt.lab import processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.control import TOKENS
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import preflight
 from hypercobalt.lab.setup import Setup
@@ -169,7 +169,7 @@ async def test_user_without_root_is_refused_instead_of_shown_that_everything_is_
                 for arguments in ("status", "host crash kvm-1", "host start kvm-1", "vm list"):
                     await refused(*arguments.split(), "--data", str(data))
             await refused("down", "--data", str(data))
-            assert lab.host("kvm-1").power is Power.RUNNING
+            assert lab.host("kvm-1").power is HostPower.RUNNING
         finally:
             await down(data)
 

@@ -13,7 +13,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import ledger
 from hypercobalt.lab.vms.blueprint import disk_path
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.lab.vms.virsh import remove, virsh
 from hypercobalt.runtime.tasks import beside
 from tests.lab.conftest import TakeFleet
@@ -21,7 +21,9 @@ from tests.lab.conftest import TakeFleet
 pytestmark = pytest.mark.timeout(240)
 
 VM = "a"
-LEDGER = Request(name=VM, kind="boot", program="ledger", host="kvm-1", disk="shared", network=False)
+LEDGER = VMRequest(
+    name=VM, kind="boot", program="ledger", host="kvm-1", disk="shared", network=False
+)
 LONE = replace(LEDGER, name="lone", program="idle", readonly=True)
 
 

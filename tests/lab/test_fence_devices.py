@@ -31,7 +31,7 @@ from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.boards import Protocol
 from hypercobalt.lab.bmc.faults import SLOW_SECONDS, BoardFault, FaultFile
 from hypercobalt.operator.ha.devices.fences import switch_off
-from hypercobalt.operator.ha.devices.identity import Question, refusal
+from hypercobalt.operator.ha.devices.identity import DeviceFacts, refusal
 from hypercobalt.operator.ha.devices.proving import ProvenDevice
 from tests.lab.kit.bmc import AGENTS, PASSWORD, SYSTEM, FileChassis, authority_of, served
 from tests.lab.kit.bmc import device as bmc_device
@@ -100,7 +100,7 @@ async def test_a_bmc_that_is_another_hosts_by_another_name_is_neither_read_nor_o
     bmc: Bmc,
 ) -> None:
     """A document binds a host to the BMC of another, whose address has a second name."""
-    question = Question("bmc", Identity.REQUIRED, (str(UUID(int=1)),), None, lambda _: "")
+    question = DeviceFacts("bmc", Identity.REQUIRED, (str(UUID(int=1)),), None, lambda _: "")
     device = ProvenDevice(bmc.device(), partial(refusal, question))
     for power in ("on", "off"):
         bmc.chassis.is_now(power)

@@ -15,13 +15,14 @@ import pytest
 
 from hypercobalt.adapters.host.port import Units
 from hypercobalt.adapters.host.system import HostSystem
-from hypercobalt.adapters.host.units import GRACE, SystemdUnits
+from hypercobalt.adapters.host.systemd import GRACE
+from hypercobalt.adapters.host.units import SystemdUnits
 from hypercobalt.agent.board import ConditionReport
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionStatus
 from hypercobalt.lab.agents import KUBECONFIG
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.node_agent.host.units import UnitConditions
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Kube, SystemClock
@@ -255,7 +256,7 @@ async def guarded(host: Host) -> AsyncIterator[Guard]:
         await guard.until("shutdown_inhibitor_taken")
         yield guard
     finally:
-        if host.power is Power.RUNNING:
+        if host.power is HostPower.RUNNING:
             with contextlib.suppress(LabError):  # the host may be going down
                 await guard.kill()
 

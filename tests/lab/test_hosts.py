@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.errors import CommandError, LabError
-from hypercobalt.lab.host import EMULATORS, SHARED, Power
+from hypercobalt.lab.host import EMULATORS, SHARED, HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.membership import add_host, remove_host
 from tests.lab.conftest import BARE, TakeHosts, until
@@ -124,7 +124,7 @@ async def test_a_crash_ends_everything_at_once_and_the_disk_stays(
 
     await host.crash()
 
-    assert host.power is Power.OFF
+    assert host.power is HostPower.OFF
     assert not [pid for pid in inside if _works(pid)]
     with pytest.raises(LabError, match="is off"):
         await host.run("true")
@@ -172,7 +172,7 @@ async def test_an_orderly_shutdown_waits_for_a_delay_inhibitor(hosts: TakeHosts)
     await host.shutdown()
 
     holding.cancel()
-    assert host.power is Power.OFF
+    assert host.power is HostPower.OFF
     assert (host.disk.root / "root/signals").read_text().strip() == "boolean true"
 
 
@@ -257,7 +257,7 @@ async def test_an_added_host_is_known_to_the_others_and_a_removed_one_is_gone(
     await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")
     await remove_host(lab, "spare")
 
-    assert added.power is Power.OFF
+    assert added.power is HostPower.OFF
     assert not added.disk.folder.exists()
     with pytest.raises(CommandError, match="bad address"):
         await first.run("busybox", "ping", "-c", "1", "-W", "2", "spare")

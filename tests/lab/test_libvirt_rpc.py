@@ -141,17 +141,24 @@ async def test_a_guest_is_driven_alike(client: Client, reference: Oracle, libvir
 
     uuid = reference.call("define", libvirtd.guest("a"))
     ref = await lookup(client, uuid)
+    # Reset before it runs: an assertion of TCG may end QEMU 7.2 where firmware is interrupted.
     for drive, expected in (
-        (client.call(protocol.DOMAIN_CREATE_FLAGS, DomainFlags(ref, 1)), DomainState.PAUSED),
-        (client.call(protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
-        (client.call(protocol.DOMAIN_SUSPEND, OneDomain(ref)), DomainState.PAUSED),
-        (client.call(protocol.DOMAIN_RESET, DomainFlags(ref)), DomainState.PAUSED),
-        (client.call(protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
-        (client.call(protocol.DOMAIN_SHUTDOWN, DomainFlags(ref, 1)), DomainState.RUNNING),
-        (client.call(protocol.DOMAIN_REBOOT, DomainFlags(ref, 1)), DomainState.RUNNING),
-        (client.call(protocol.DOMAIN_DESTROY_FLAGS, DomainFlags(ref, 1)), DomainState.SHUTOFF),
+        (
+            partial(client.call, protocol.DOMAIN_CREATE_FLAGS, DomainFlags(ref, 1)),
+            DomainState.PAUSED,
+        ),
+        (partial(client.call, protocol.DOMAIN_RESET, DomainFlags(ref)), DomainState.PAUSED),
+        (partial(client.call, protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
+        (partial(client.call, protocol.DOMAIN_SUSPEND, OneDomain(ref)), DomainState.PAUSED),
+        (partial(client.call, protocol.DOMAIN_RESUME, OneDomain(ref)), DomainState.RUNNING),
+        (partial(client.call, protocol.DOMAIN_SHUTDOWN, DomainFlags(ref, 1)), DomainState.RUNNING),
+        (partial(client.call, protocol.DOMAIN_REBOOT, DomainFlags(ref, 1)), DomainState.RUNNING),
+        (
+            partial(client.call, protocol.DOMAIN_DESTROY_FLAGS, DomainFlags(ref, 1)),
+            DomainState.SHUTOFF,
+        ),
     ):
-        await drive
+        await drive()
         assert state()[0] == expected
 
 

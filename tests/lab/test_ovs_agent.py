@@ -16,7 +16,6 @@ from unittest import mock
 import msgspec
 import pytest
 
-from hypercobalt.agent.settings import encode_settings
 from hypercobalt.api.conditions import get_condition
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.hypervisor import Hypervisor
@@ -29,8 +28,9 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import HOST_BYTES
 from hypercobalt.lab.ovn import Central, Part
 from hypercobalt.lab.setup import Setup
-from hypercobalt.lab.vms.request import Request
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.lab.vms.request import VMRequest
+from hypercobalt.launch import encode_settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from tests.following import follow
 from tests.lab.kit.command import COBALT
 from tests.lab.kit.served import served_lab
@@ -145,8 +145,8 @@ async def port_of(site: Site, name: str, host: str) -> dict[str, object]:
 
 
 async def test_trace_between_guests_names_the_host_that_gets_the_packet(site: Site) -> None:
-    here = (Request(name=name, host="kvm-1", kind="boot") for name in "ab")
-    await site.vms.add(*here, Request(name="c", host="kvm-2", kind="boot"))
+    here = (VMRequest(name=name, host="kvm-1", kind="boot") for name in "ab")
+    await site.vms.add(*here, VMRequest(name="c", host="kvm-2", kind="boot"))
     source, near = await port_of(site, "a", "kvm-1"), await port_of(site, "b", "kvm-1")
     far = await port_of(site, "c", "kvm-2")
     trace = ("trace", "kvm-1", "--from", str(source["name"]), "--to")
@@ -162,7 +162,7 @@ async def test_person_captures_a_guest_s_ping_and_reads_the_journal_and_nothing_
     site: Site, tmp_path: Path
 ) -> None:
     host, file = site.vms.host("kvm-1"), tmp_path / "ping.pcap"
-    made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    made = await site.vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
     tap = (await host.run("sh", "-c", "virsh domiflist a | awk '/tap|vnet/ {print $1}'")).strip()
     await site.vms.order("b", f"ping {address['a']} 400 0.1")
@@ -258,7 +258,7 @@ async def test_switches_that_hang_or_are_gone_close_their_hosts_within_ten_secon
 async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_host(
     site: Site,
 ) -> None:
-    made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    made = await site.vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
     await site.vms.order("b", f"ping {address['a']} 10 0.2")
     await site.pings("b", 1)
@@ -281,7 +281,7 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
     assert await site.pings("b", 2) == (100, 100)
     code, printed = await site.cobalt("evict", "kvm-1")
     assert code == 0, printed
-    await until(lambda: _waits_for_ovn(site))
+    await _explained(site, "eviction/kvm-1", "OVN binds no ports")
     assert ("a", "kvm-1", "running") in await site.where()
 
     assert "runs" in await ovn(site, "start", "sb")
@@ -295,7 +295,7 @@ async def test_a_southbound_database_that_hangs_is_one_incident_that_closes_no_h
 async def test_without_northd_or_the_northbound_database_ports_wait_and_traffic_goes_on(
     site: Site,
 ) -> None:
-    made = await site.vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    made = await site.vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
     address = {vm.name: vm.title.split()[1] for vm in made}
     central, data = site.lab.central, str(site.lab.layout.data)
     await site.vms.order("b", f"ping {address['a']} 10 0.2")
@@ -317,7 +317,7 @@ async def test_without_northd_or_the_northbound_database_ports_wait_and_traffic_
     finally:
         assert (await ovn(site, "start")).count(" runs\n") == len(Part)
     await central.nbctl("ls-del", "late")
-    await site.vms.add(Request(name="c", host="kvm-3", kind="boot"))
+    await site.vms.add(VMRequest(name="c", host="kvm-3", kind="boot"))
 
 
 async def _is_translated(central: Central, switch_name: str) -> bool:
@@ -326,9 +326,19 @@ async def _is_translated(central: Central, switch_name: str) -> bool:
     return f"name={switch_name}" in found
 
 
-async def _waits_for_ovn(site: Site) -> bool:
-    _, printed = await site.cobalt("explain", "eviction/kvm-1")
-    return "OVN binds no ports" in " ".join(printed.split())
+async def _explained(site: Site, subject: str, words: str) -> None:
+    """Wait until `cobalt explain` says so; a failure shows what it said last."""
+    printed = ""
+
+    async def says_so() -> bool:
+        nonlocal printed
+        _, printed = await site.cobalt("explain", subject)
+        return words in " ".join(printed.split())
+
+    try:
+        await until(says_so)
+    except TimeoutError:
+        pytest.fail(f"{words!r} is not in what `cobalt explain {subject}` said last:\n{printed}")
 
 
 async def _is_evicted(site: Site) -> bool:
@@ -340,7 +350,7 @@ async def test_an_eviction_leaves_out_a_host_without_its_bridge_and_a_second_up_
     site: Site,
 ) -> None:
     broken = site.vms.host("kvm-2")
-    await site.vms.add(*(Request(name=name, host="kvm-1", kind="boot") for name in "ab"))
+    await site.vms.add(*(VMRequest(name=name, host="kvm-1", kind="boot") for name in "ab"))
     await broken.run("systemctl", "stop", "ovn-controller.service")
     await broken.run("ovs-vsctl", "del-br", "br-int")
     await network(site, "kvm-2", "False/BridgeDown", "False/NetworkBroken")
@@ -358,7 +368,7 @@ async def test_a_tap_made_again_is_found_dead_and_an_agent_that_hangs_is_shown_a
     site: Site,
 ) -> None:
     host, hung = site.vms.host("kvm-1"), site.vms.host("kvm-3")
-    await site.vms.add(Request(name="a", host="kvm-1"))
+    await site.vms.add(VMRequest(name="a", host="kvm-1"))
     await hung.run("systemctl", "kill", "--signal=STOP", agents.OVS_AGENT)
     tap = (await host.run("sh", "-c", "virsh domiflist a | awk '/tap|vnet/ {print $1}'")).strip()
     async with impatient_agent(host):
@@ -404,25 +414,29 @@ def shows(code: str, of: str) -> Callable[[OVSNode], bool]:
 
 
 IMPATIENT = """
+import os
 import sys
 from datetime import timedelta
-from hypercobalt.agent.process import main
+from hypercobalt.runtime.process import main
 from hypercobalt.ovs_agent import probes
 from hypercobalt.ovs_agent.__main__ import run
 from hypercobalt.ovs_agent.rules import ports
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 ports.GRACE = timedelta(seconds=1)
 probes.SHAPE = probes.COUNTS = timedelta(seconds=2)
 probes.TRAFFIC = timedelta(seconds=6)  # ovs-vswitchd writes statistics each 5 s
-sys.argv[1:] = [{settings!r}]
-sys.exit(main(Settings, run))
+descriptor = os.memfd_create("settings")
+os.write(descriptor, {settings!r})
+os.lseek(descriptor, 0, os.SEEK_SET)
+sys.argv[1:] = [str(descriptor)]
+sys.exit(main(OVSAgentSettings, run))
 """
 
 
 @asynccontextmanager
 async def impatient_agent(host: Host) -> AsyncGenerator[None]:
     """The OVS agent of a host with graces and periods of seconds, which are a minute each."""
-    settings = Settings(
+    settings = OVSAgentSettings(
         node=host.name, namespace=rights.OVS_NAMESPACE, kubeconfig=Path(agents.OVS_KUBECONFIG)
     )
     drop_in = f"/run/systemd/system/{agents.OVS_AGENT}.d/test.conf"

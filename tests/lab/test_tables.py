@@ -20,7 +20,7 @@ from hypercobalt.lab.agents import NAMESPACE, NODE_AGENT
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.runtime import Kube
 from tests.lab.kit.served import served_lab
 from tests.waiting import until
@@ -121,8 +121,8 @@ async def test_hypervisors_and_migrations_look_as_documented(served: Lab) -> Non
     async with served.control.client() as kube:
         await give_hardware(kube, served.host("kvm-1"))
         await fleet.add(
-            Request(name="stays", host="kvm-1", kind="boot", network=False),
-            Request(name="moved", host="kvm-1", network=False),
+            VMRequest(name="stays", host="kvm-1", kind="boot", network=False),
+            VMRequest(name="moved", host="kvm-1", network=False),
         )
         await until(lambda: shown(kube, {"kvm-1": 2, "kvm-2": 0}))
         await hypervisors(served)

@@ -17,13 +17,13 @@ from hypercobalt.lab import mounts, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import SHARED, Power
+from hypercobalt.lab.host import SHARED, HostPower
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.locks import locked
 from hypercobalt.lab.membership import add_host, remove_host
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.setup import Setup
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from tests.lab.conftest import run
 from tests.lab.kit.leftovers import leftovers, named_leftovers
 
@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
     run(down(tmp_path / "lab"))
 
 
-def found(data: Path) -> State:
+def found(data: Path) -> LabState:
     state = records.load(Layout.at(data))
     assert state is not None
     return state
@@ -138,7 +138,7 @@ async def test_a_second_up_leaves_a_frozen_host_as_it_is(data: Path) -> None:
     await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
     await lab.host("kvm-1").freeze()
     await lab.up(Setup(hosts=1, ovn=False, control_plane=False))
-    assert lab.host("kvm-1").power is Power.FROZEN
+    assert lab.host("kvm-1").power is HostPower.FROZEN
 
 
 async def test_a_shared_directory_whose_process_died_comes_back_in_hosts_that_run_and_in_others(
@@ -183,7 +183,7 @@ async def test_a_second_up_finds_everything_and_restarts_what_died(data: Path) -
     }
 
 
-async def killed_up(data: Path, step: str) -> State:
+async def killed_up(data: Path, step: str) -> LabState:
     """An `up` that kills itself in the moment a step begins: it cleans nothing up."""
     script = (
         "import asyncio, os, sys; from pathlib import Path\n"
@@ -266,7 +266,7 @@ async def test_two_labs_run_side_by_side(data: Path, tmp_path: Path) -> None:
         await down(other)
 
         assert leftovers(pair[1].state, other) == []
-        assert pair[0].host("kvm-1").power is Power.RUNNING
+        assert pair[0].host("kvm-1").power is HostPower.RUNNING
         assert bridge.is_ours(pair[0].state)
     finally:
         await down(other)

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypercobalt.drills.record import DrillRecord, Mark, Moment, Result
+from hypercobalt.drills import aftermath
+from hypercobalt.drills.record import DrillError, DrillRecord, Mark, Moment, Result
 from hypercobalt.drills.stage import Stage, staged
 from hypercobalt.errors import HypercobaltError, words
 
@@ -47,13 +48,26 @@ async def run(
     failure = ""
     try:
         async with staged(drill.hosts, record, data) as stage:
-            try:
-                await drill.play(stage)
-            finally:
-                found = (*map(str, stage.witness.double_runs), *stage.ledgers())
-                failure = "; ".join(found)
+            await _played(drill, stage)
     except (HypercobaltError, OSError, TimeoutError) as error:
-        failure = "; ".join(text for text in (failure, words(error)) if text)
+        failure = words(error)
     if failure:
         record.add(Mark.FAILED, failure)
     return record.result(drill.name, drill.purpose, failure)
+
+
+async def _played(drill: Drill, stage: Stage) -> None:
+    """Play a drill, and note the state of its lab when it fails.
+
+    Raises:
+        DrillError: it has failed, or something ran twice.
+    """
+    failure = ""
+    try:
+        await drill.play(stage)
+    except (HypercobaltError, OSError, TimeoutError) as error:
+        failure = words(error)
+    found = (*map(str, stage.witness.double_runs), *stage.ledgers(), failure)
+    if text := "; ".join(filter(None, found)):
+        await aftermath.note(stage)
+        raise DrillError(text)

@@ -21,7 +21,7 @@ from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab.bmc.faults import BoardFault as BmcFault
 from hypercobalt.lab.commands import cobalt_command, run
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.ovn import Part
 from hypercobalt.lab.storage.faults import StorageFault
 from hypercobalt.operator.shared.evictions import is_recovery
@@ -81,12 +81,12 @@ async def _boot(stage: Stage, host: str) -> None:
 
 
 async def _thaw(stage: Stage, host: str) -> None:
-    if stage.host(host).power is Power.FROZEN:  # else it was fenced meanwhile
+    if stage.host(host).power is HostPower.FROZEN:  # else it was fenced meanwhile
         await stage.host(host).thaw()
 
 
 async def _connect(stage: Stage, host: str) -> None:
-    if stage.host(host).power is not Power.OFF:
+    if stage.host(host).power is not HostPower.OFF:
         await stage.host(host).wire.restore()
 
 
@@ -99,7 +99,7 @@ def _storage(fault: StorageFault | None) -> Act:
 
 def _systemctl(*arguments: str) -> Act:
     async def act(stage: Stage, host: str) -> None:
-        if stage.host(host).power is Power.RUNNING:
+        if stage.host(host).power is HostPower.RUNNING:
             await stage.host(host).run("systemctl", *arguments)
 
     return act

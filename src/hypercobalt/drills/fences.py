@@ -14,7 +14,7 @@ from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
 from hypercobalt.lab.bmc.boards import OUTLETS, PROTOCOL_LABEL, Feed
 from hypercobalt.lab.bmc.faults import BoardFault
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 
 _LONG = 20.0  # seconds in which nothing may be evacuated
 _LOCKS = 240.0  # seconds in which the locks of disks count as evidence
@@ -140,7 +140,7 @@ def _two_feeds(*, until_off: bool) -> Callable[[Stage], Awaitable[None]]:
         await stage.becomes("kvm-1", "the feed that is on is named", _names_feed, within=RECOVERY)
 
         async def runs_at_one_feed() -> bool:
-            untouched = host.power is Power.RUNNING and stage.pids(vms) == pids
+            untouched = host.power is HostPower.RUNNING and stage.pids(vms) == pids
             return untouched and not is_fenced(await stage.hypervisor("kvm-1"))
 
         await stage.stays("not proven dead, nothing is evacuated", runs_at_one_feed, seconds=_SHORT)
@@ -150,7 +150,7 @@ def _two_feeds(*, until_off: bool) -> Callable[[Stage], Awaitable[None]]:
         second.write(BoardFault.NONE)
         stage.record.add(Mark.DONE, "the second outlet obeys again")
         await recovered(stage, "kvm-1", vms, began)
-        if host.power is not Power.OFF:
+        if host.power is not HostPower.OFF:
             raise DrillError(f"kvm-1 is {host.power} with both of its feeds off")
 
     return play

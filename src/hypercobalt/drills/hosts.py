@@ -17,7 +17,7 @@ from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage, is_ready
 from hypercobalt.lab import kubelet
 from hypercobalt.lab.heartbeat import Trouble
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 
 _BACK = 120.0
 _LONG = 60.0
@@ -53,7 +53,7 @@ async def frozen(stage: Stage) -> None:
     began = stage.record.now
     await stage.do("kvm-1 freezes, its guests too", host.freeze())
     await recovered(stage, "kvm-1", vms, began)
-    if host.power is not Power.OFF:
+    if host.power is not HostPower.OFF:
         raise DrillError(f"kvm-1 is {host.power} after it was fenced")
 
 
@@ -78,7 +78,7 @@ async def kubelet_stops(stage: Stage) -> None:
 
     await stage.until("kvm-1 is not ready", is_lost, within=60)
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
-    if host.power is not Power.RUNNING:
+    if host.power is not HostPower.RUNNING:
         raise DrillError(f"kvm-1 is {host.power}: a host that lives was fenced")
     if pids & stage.pids(vms):
         raise DrillError("a guest was not moved")
@@ -95,7 +95,7 @@ async def not_ready(stage: Stage) -> None:
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY, not_pids=pids)
     stage.record.measure("failure_to_running", began)
     await stage.write(*vms)
-    if host.power is not Power.RUNNING:
+    if host.power is not HostPower.RUNNING:
         raise DrillError(f"kvm-1 is {host.power}: a host that lives was fenced")
     if (await stage.hypervisor("kvm-1")).status.fencing is not None:
         raise DrillError("kvm-1 has a record of fencing, though its kubelet reports")

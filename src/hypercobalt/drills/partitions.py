@@ -14,7 +14,7 @@ from hypercobalt.drills.record import DrillError
 from hypercobalt.drills.stage import Stage
 from hypercobalt.drills.storage import fail_on
 from hypercobalt.lab.bmc.faults import BoardFault as BmcFault
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.storage.faults import StorageFault
 
 _AWAY = 50.0
@@ -59,7 +59,7 @@ async def management_cut(stage: Stage) -> None:
     )
     await stage.runs(vms, elsewhere="kvm-1", within=RECOVERY)
     stage.record.measure("failure_to_moved", began)
-    if host.power is not Power.RUNNING or (await stage.hypervisor("kvm-1")).status.fencing:
+    if host.power is not HostPower.RUNNING or (await stage.hypervisor("kvm-1")).status.fencing:
         raise DrillError("a host whose libvirt answers was fenced")
     if pids & stage.pids(vms):
         raise DrillError("a guest was not moved")
@@ -76,7 +76,7 @@ async def isolated(stage: Stage) -> None:
     fail_on(stage, host, StorageFault.CUT)
     await stage.do("kvm-1 loses its network and its storage; it has power", host.wire.cut())
     await recovered(stage, "kvm-1", vms, began)
-    if host.power is not Power.OFF:
+    if host.power is not HostPower.OFF:
         raise DrillError(f"kvm-1 is {host.power} after it was fenced")
     fail_on(stage, host, None)
     await stage.do("kvm-1 boots, and has both again", stage.lab.up_host(host))

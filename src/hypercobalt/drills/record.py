@@ -23,6 +23,8 @@ class Mark(StrEnum):
     SEEN = "seen"
     """Something became as it should; `took` is the wait for it."""
     FAILED = "failed"
+    STATE = "state"
+    """State of the lab when the drill had failed."""
 
 
 class Moment(msgspec.Struct, frozen=True):

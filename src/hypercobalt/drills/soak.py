@@ -25,7 +25,7 @@ from hypercobalt.drills.faults import BMC, FAULTS, Fault, resume
 from hypercobalt.drills.outcomes import RECOVERY, all_in_service
 from hypercobalt.drills.record import DrillError, Mark
 from hypercobalt.drills.stage import Stage
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 
 SHORT: Final = timedelta(minutes=3)
 HOSTS: Final = 3
@@ -156,7 +156,7 @@ async def _wave(stage: Stage, strikes: list[Strike], vms: tuple[str, ...], tally
             await fault.repair(stage, target)
     async with deployment(stage):
         for host in stage.lab.hosts:  # one that was fenced may be off
-            if host.power is Power.OFF:
+            if host.power is HostPower.OFF:
                 await stage.do(f"{host.name} boots", stage.lab.up_host(host))
         for host in stage.lab.hosts:
             if (await stage.hypervisor(host.name)).spec.maintenance == Maintenance.MANUAL:

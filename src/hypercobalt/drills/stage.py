@@ -30,7 +30,7 @@ from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.tasks import beside
 
@@ -142,7 +142,7 @@ class Stage:
         """Start guests with shared disks on a host; their names."""
         names = [f"{host}-{program}-{number}" for number in range(1, count + 1)]
         requests = [
-            Request(
+            VMRequest(
                 name=name,
                 kind="boot",
                 program=program,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.agent.settings import LEASE
-from hypercobalt.lab import rights, tokens
+from hypercobalt.lab import rights, services, tokens
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.state import State
+from hypercobalt.lab.state import LabState
 
 KUBECONFIG: Final = "/etc/hypercobalt/kubeconfig"
 """In a host: the kubeconfig of its node agent, readable by root only; its token is beside it."""
@@ -31,7 +31,6 @@ OVS_DIAGNOSTICS: Final = 9188
 """Ports at which people are served, as with the charts."""
 SHORT_LEASE: Final = timedelta(seconds=16)
 """Where Nodes are soon Unknown; not shorter: a busy machine may hold up an agent for seconds."""
-_UNITS: Final = "/etc/systemd/system"
 
 _UNIT = """\
 [Unit]
@@ -49,7 +48,7 @@ WantedBy=multi-user.target
 """
 
 
-def lease_of(state: State) -> timedelta:
+def lease_of(state: LabState) -> timedelta:
     """How long the Leases of a lab's agents last.
 
     As at a site where there is an OpenStack: Nova has to miss a host before its agent's Lease ends.
@@ -76,7 +75,7 @@ def node_agent_unit(
         *_lasting(lease),
     )
     after = "dbus.service network.target"
-    return _unit("hypercobalt node agent", after, flags)
+    return unit("hypercobalt node agent", after, flags)
 
 
 def ovs_agent_unit(cobalt: Path, node: str, *, lease: timedelta = LEASE) -> str:
@@ -87,21 +86,28 @@ def ovs_agent_unit(cobalt: Path, node: str, *, lease: timedelta = LEASE) -> str:
         *_lasting(lease),
     )
     after = "openvswitch-switch.service network.target"
-    return _unit("hypercobalt OVS agent", after, flags)
+    return unit("hypercobalt OVS agent", after, flags)
 
 
 def _lasting(lease: timedelta) -> tuple[str, ...]:
     return () if lease == LEASE else (f"--lease-duration {lease.total_seconds():g}s",)
 
 
-def _unit(description: str, after: str, flags: tuple[str, ...]) -> str:
+def unit(description: str, after: str, flags: tuple[str, ...]) -> str:
+    """The unit file of an agent, which is started again when it ends.
+
+    Args:
+        description: for people.
+        after: units that are started before it.
+        flags: words of the command, by lines.
+    """
     command = " \\\n    ".join(flags)
     return _UNIT.format(description=description, after=after, command=command)
 
 
 def installed(host: Host) -> bool:
     """Whether the host has had an agent since it was made."""
-    return bool(host.disk.read(f"{_UNITS}/{NODE_AGENT}"))
+    return bool(host.disk.read(f"{services.UNITS}/{NODE_AGENT}"))
 
 
 async def install(
@@ -126,8 +132,8 @@ async def install(
         HypercobaltError: the API server gives no token; the host has no Node.
     """
     cobalt, disk = cobalt_command(), host.disk
-    unit = node_agent_unit(cobalt, host.name, definitions=definitions, lease=lease)
-    units = {NODE_AGENT: unit}
+    node_agent = node_agent_unit(cobalt, host.name, definitions=definitions, lease=lease)
+    units = {NODE_AGENT: node_agent}
     given = {KUBECONFIG: tokens.OF_NODE_AGENT}
     if ovs:
         units[OVS_AGENT] = ovs_agent_unit(cobalt, host.name, lease=lease)
@@ -136,7 +142,4 @@ async def install(
         for kubeconfig, token in given.items():
             disk.write(kubeconfig, control.kubeconfig_with(Path(token).name), mode=0o600)
             await tokens.give_agent(kube, host.name, disk, token)
-    for name, text in units.items():
-        disk.write(f"{_UNITS}/{name}", text)
-    await host.run("systemctl", "daemon-reload")
-    await host.run("systemctl", "enable", "--quiet", "--now", *units)
+    await services.install(host, units)

@@ -26,7 +26,7 @@ from hypercobalt.lab import heartbeat, processes, rights
 from hypercobalt.lab.bmc import boards
 from hypercobalt.lab.commands import cobalt_command
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
     HOSTNAME_LABEL,
@@ -99,7 +99,7 @@ def is_ready(node: Node) -> bool:
 class ControlPlane:
     """The API server of a lab, and its clients' credentials."""
 
-    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+    def __init__(self, layout: Layout, state: LabState, oldest: processes.Oldest) -> None:
         self._layout, self._state, self._oldest = layout, state, oldest
 
     @property
@@ -149,6 +149,7 @@ class ControlPlane:
                 f"--address={self._state.address}",
                 f"--port={self._state.api_port}",
                 f"--node-monitor-grace-period={self._state.node_grace}s",
+                *(("--virt", "--use-emulation") if self._state.virt else ()),
             )
             await processes.spawn(
                 (str(cobalt_command()), "apiserver", "--data", str(self._layout.api), *options),
@@ -193,19 +194,29 @@ class ControlPlane:
             text = f"the API server of {self._layout.data} has no certificates yet"
             raise LabError(text) from error
 
-    def kubeconfig_with(self, token_file: str) -> bytes:
+    def kubeconfig_with(self, token_file: str, namespace: str = "default") -> bytes:
         """A kubeconfig for a process with a token.
 
         Args:
             token_file: where its token is, from the kubeconfig's own folder.
+            namespace: of the process.
 
         Raises:
             LabError: the server has never run.
         """
-        return kubeconfig.render_token(self.url, self.authority.certificate, token_file)
+        authority = self.authority.certificate
+        return kubeconfig.render_token(self.url, authority, token_file, namespace)
 
     def node_certificate(self, name: str) -> pki.Pair:
         """A client certificate for user `system:node:NAME`, as a kubelet's.
+
+        Raises:
+            LabError: the server has never run.
+        """
+        return self.user_certificate(rights.node_user(name), "system:nodes")
+
+    def user_certificate(self, user: str, *groups: str) -> pki.Pair:
+        """A client certificate for a user.
 
         Raises:
             LabError: the server has never run.
@@ -214,7 +225,7 @@ class ControlPlane:
             make_client,
         )
 
-        return make_client(self.authority, rights.node_user(name), ("system:nodes",))
+        return make_client(self.authority, user, groups)
 
     async def register(self, name: str, index: int) -> None:
         """Create the Node of a host, with the Lease that its heartbeat renews.

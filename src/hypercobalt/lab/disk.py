@@ -9,6 +9,7 @@ Source: overlayfs (opaque directories), systemd.unit(5), libvirtd.conf and qemu.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import shutil
@@ -161,7 +162,7 @@ DefaultTimeoutStopSec=8s
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class HostIdentity:
     """Who a host is; two hosts with the same would refuse to migrate to each other."""
 
     lab_id: str
@@ -189,7 +190,7 @@ class Identity:
         return uuid.uuid5(self.uuid, "machine-id").hex
 
 
-def contents(identity: Identity, cpu: int) -> dict[str, str]:
+def contents(identity: HostIdentity, cpu: int) -> dict[str, str]:
     """Files of the host by path, text each.
 
     Args:
@@ -254,7 +255,7 @@ class Disk:
     def layer(self) -> Path:
         return self.folder / "upper"
 
-    async def prepare(self, identity: Identity, addresses: Mapping[str, str]) -> None:
+    async def prepare(self, identity: HostIdentity, addresses: Mapping[str, str]) -> None:
         """Make or mount what is missing; a disk that is there keeps what the host wrote.
 
         Raises:
@@ -273,7 +274,7 @@ class Disk:
             await self._mount_root(identity)
         self.write_hosts(addresses)
 
-    async def _mount_root(self, identity: Identity) -> None:
+    async def _mount_root(self, identity: HostIdentity) -> None:
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
         self.root.mkdir(exist_ok=True)
@@ -284,7 +285,7 @@ class Disk:
             env=environment(identity.lab_id),
         )  # fmt: skip
 
-    def _write_layer(self, identity: Identity) -> None:
+    def _write_layer(self, identity: HostIdentity) -> None:
         if self.layer.exists():
             return
         fresh = self.folder / "upper.new"
@@ -329,6 +330,20 @@ class Disk:
             fresh.replace(target)
         except OSError as exc:
             raise LabError(f"{target} cannot be written: {exc.strerror}") from exc
+
+    def link(self, path: str, target: str) -> None:
+        """Have a symbolic link in the host, also while it runs; a file of that name stays.
+
+        Raises:
+            LabError: it cannot be made.
+        """
+        link = self.root / path.lstrip("/")
+        try:
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                link.symlink_to(target)
+        except OSError as exc:
+            raise LabError(f"{link} cannot be made: {exc.strerror}") from exc
 
     def read(self, path: str) -> bytes:
         """A file of the host; nothing when it is not there."""

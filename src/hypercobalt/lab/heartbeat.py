@@ -20,7 +20,7 @@ import sys
 import time
 import urllib.parse
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from hypercobalt.api import codec
 from hypercobalt.api.coordination import Lease, LeaseSpec
 from hypercobalt.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
+from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.times import micro_time
 from hypercobalt.errors import HypercobaltError
 
@@ -43,6 +44,7 @@ CA, CERTIFICATE, KEY = "ca.crt", "client.crt", "client.key"
 _RETRY_SECONDS: Final = 1.0
 _DEADLINE_SECONDS: Final = 5.0
 _OK: Final = range(200, 300)
+_UNITS: Final = 1000  # of a device node, as KubeVirt's device plugin offers
 _SHOWN: Final = 300  # characters of a refusal
 
 TROUBLES: Final = "/etc/hypercobalt/troubles"
@@ -76,15 +78,54 @@ class HeartbeatError(HypercobaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A host as its kubelet reports it."""
+class ReportedMachine:
+    """A host as its kubelet reports it.
+
+    Args:
+        name: of the Node.
+        address: of the host.
+        info: of its system.
+        capacity: for pods, by resource; none where it runs none.
+    """
 
     name: str
     address: str
     info: NodeSystemInfo
+    capacity: dict[str, Quantity] = field(default_factory=dict[str, Quantity])
 
 
-def observe(name: str, address: str, system_uuid: str, root: Path = Path("/")) -> Machine:
+def capacity(pods: int, root: Path = Path("/")) -> dict[str, Quantity]:
+    """What the host has for pods: a host of a lab has all that its machine has.
+
+    Device nodes count as those of KubeVirt's device plugin. KVM is not among them: the guests of a
+    lab run by emulation, since nested KVM is slower than that.
+
+    Args:
+        pods: how many it can have.
+        root: where the host's files are.
+
+    Raises:
+        OSError: a file is missing.
+    """
+    lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
+    total = next(int(line.split()[1]) for line in lines if line.startswith("MemTotal:"))
+    disk = os.statvfs(root)
+    devices = {
+        "devices.kubevirt.io/tun": "dev/net/tun",
+        "devices.kubevirt.io/vhost-net": "dev/vhost-net",
+    }
+    return {
+        "cpu": Quantity(os.cpu_count() or 1),
+        "memory": Quantity.of_bytes(total * 1024),
+        "ephemeral-storage": Quantity.of_bytes(disk.f_blocks * disk.f_frsize),
+        "pods": Quantity(pods),
+        **{name: Quantity(_UNITS) for name, node in devices.items() if (root / node).exists()},
+    }
+
+
+def observe(
+    name: str, address: str, system_uuid: str, root: Path = Path("/"), pods: int = 0
+) -> ReportedMachine:
     """Read what the host reports of itself.
 
     Args:
@@ -92,6 +133,7 @@ def observe(name: str, address: str, system_uuid: str, root: Path = Path("/")) -
         address: of the host.
         system_uuid: of the hardware; a container has none to be read.
         root: where the host's files are.
+        pods: how many it can have; with none it has no capacity.
 
     Raises:
         OSError: a file is missing.
@@ -106,7 +148,7 @@ def observe(name: str, address: str, system_uuid: str, root: Path = Path("/")) -
         kubeletVersion="cobalt-lab",
         architecture=architecture(),
     )
-    return Machine(name, address, info)
+    return ReportedMachine(name, address, info, capacity(pods, root) if pods else {})
 
 
 def architecture() -> str:
@@ -129,7 +171,7 @@ def _conditions(troubles: Collection[str]) -> tuple[NodeCondition, ...]:
 
 
 def decide(
-    node: Node, machine: Machine, now: datetime, troubles: Collection[str] = ()
+    node: Node, machine: ReportedMachine, now: datetime, troubles: Collection[str] = ()
 ) -> NodeStatus | None:
     """What to report of a Node, given what the API shows of it; None when that is right already.
 
@@ -145,10 +187,17 @@ def decide(
         all(_shows(shown.get(condition.type), condition) for condition in wanted)
         and node.status.addresses == addresses
         and node.status.nodeInfo == machine.info
+        and node.status.allocatable == machine.capacity
     ):
         return None
     conditions = tuple(_beating(shown.get(c.type), c, now) for c in wanted)
-    return NodeStatus(addresses=addresses, conditions=conditions, nodeInfo=machine.info)
+    return NodeStatus(
+        capacity=machine.capacity,
+        allocatable=machine.capacity,
+        addresses=addresses,
+        conditions=conditions,
+        nodeInfo=machine.info,
+    )
 
 
 def _shows(old: NodeCondition | None, wanted: NodeCondition) -> bool:
@@ -214,7 +263,7 @@ class Api:
         return data
 
 
-def beat(api: Api, machine: Machine, now: datetime, troubles: Collection[str] = ()) -> None:
+def beat(api: Api, machine: ReportedMachine, now: datetime, troubles: Collection[str] = ()) -> None:
     """Renew the Lease, then report what the Node does not show.
 
     Raises:
@@ -248,9 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--node", required=True)
     parser.add_argument("--node-ip", required=True)
     parser.add_argument("--system-uuid", required=True)
+    parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--interval", type=float, default=INTERVAL_SECONDS)
     given = parser.parse_args(arguments)
-    machine = observe(given.node, given.node_ip, given.system_uuid)
+    machine = observe(given.node, given.node_ip, given.system_uuid, pods=given.pods)
     api = Api(given.server, given.credentials)
     complaint = ""
     while True:

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,8 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from hypercobalt.lab import cgroups, processes
+from hypercobalt.lab.binds import escaped
 from hypercobalt.lab.commands import DEADLINE, PATH, execute
-from hypercobalt.lab.disk import Disk, Identity
+from hypercobalt.lab.disk import Disk, HostIdentity
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.guest import image
 from hypercobalt.lab.network.bridge import port_of
@@ -30,7 +30,8 @@ from hypercobalt.lab.network.member_faults import MemberFaults
 from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.network.wire import Wire
 from hypercobalt.lab.notify import NotifySocket
-from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.pods.running.settings import IMAGES
+from hypercobalt.lab.state import HostRecord, LabState, Layout
 
 BOOT = timedelta(seconds=90)  # seconds on an idle machine
 SHUTDOWN = timedelta(seconds=60)  # inhibitors may delay it, each unit has 8 s to stop
@@ -54,7 +55,7 @@ _NSPAWN_RUN = Path("/run/systemd/nspawn")
 _BOOTED = {"running", "degraded", "maintenance", "stopping"}
 
 
-class Power(StrEnum):
+class HostPower(StrEnum):
     """Power states of a host."""
 
     OFF = "off"
@@ -63,11 +64,11 @@ class Power(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPlace:
     """The lab that a host belongs to."""
 
     layout: Layout
-    state: State
+    state: LabState
     oldest: processes.Oldest
     binds: tuple[Path, ...]  # read-only paths of the machine that every host sees
 
@@ -75,10 +76,12 @@ class Place:
 class Host:
     """One host of a lab."""
 
-    def __init__(self, place: Place, record: HostRecord) -> None:
+    def __init__(self, place: HostPlace, record: HostRecord) -> None:
         self._layout, self.binds, self.name = place.layout, place.binds, record.name
         self._lab, self._oldest = place.state.id, place.oldest
         self.address = place.state.host_address(record)
+        self._bounds = place.state.virt  # its pods have limits
+        self.pod_network = place.state.pod_network(record)
         self.machine = f"{place.state.prefix}-{record.index}"
         self.bridge = place.state.bridge
         log = place.layout.log / f"wire-{self.name}.log"
@@ -87,7 +90,7 @@ class Host:
         data = DataCables(rack, self.name, record.index, faults)
         self.wire = Wire(self._lab, self.name, port_of(self.machine), self.bridge, log, data)
         self.disk = Disk(place.layout.host(record.name))
-        self.identity = Identity(self._lab, self.name, self.address)
+        self.identity = HostIdentity(self._lab, self.name, self.address)
 
     # -- what it is ----------------------------------------------------------------------------
 
@@ -108,12 +111,12 @@ class Host:
         return leader
 
     @property
-    def power(self) -> Power:
+    def power(self) -> HostPower:
         leader = self.leader_pid
         if leader is None:
-            return Power.OFF
+            return HostPower.OFF
         state = processes.state(leader)
-        return Power.FROZEN if state == "T" else Power.RUNNING if state else Power.OFF
+        return HostPower.FROZEN if state == "T" else HostPower.RUNNING if state else HostPower.OFF
 
     def pids(self) -> Iterator[int]:
         """Every process of the host, as the machine numbers them."""
@@ -185,7 +188,10 @@ class Host:
         log = self._layout.log / f"host-{self.name}.log"
         with NotifySocket(f"{self._lab}/{self.name}") as socket:
             env = {"PATH": PATH, "NOTIFY_SOCKET": socket.address}
-            groups = [str(group / "cgroup.procs") for group in cgroups.make(self.machine)]
+            groups = [
+                str(group / "cgroup.procs")
+                for group in cgroups.make(self.machine, bounds=self._bounds)
+            ]
             # The shell joins the groups and becomes nspawn.
             script = 'n=$1; shift; while [ $n -gt 0 ]; do echo $$ >"$1"; shift; n=$((n-1)); done; '
             pid = await processes.spawn(
@@ -204,7 +210,8 @@ class Host:
                 env=env,
             )
             await self._wait_for_boot(socket, pid, log)
-        await self.run("sh", "-c", cgroups.SHOW_OWN_KILLS)
+        bounds = f"{cgroups.ALLOW_BOUNDS} && " if self._bounds else ""
+        await self.run("sh", "-c", bounds + cgroups.SHOW_OWN_KILLS)
 
     async def _wait_for_boot(self, socket: NotifySocket, pid: int, log: Path) -> None:
         ready = asyncio.create_task(socket.ready(), name=f"ready-{self.name}")
@@ -220,9 +227,9 @@ class Host:
             await asyncio.wait({ready, ended})
 
     def _nspawn(self) -> tuple[str, ...]:
-        binds = (f"--bind-ro={_escaped(path)}" for path in self.binds)
+        binds = (f"--bind-ro={escaped(path)}" for path in self.binds)
         devices = (f"--bind={device}" for device in _DEVICES if Path(device).exists())
-        shared = self._layout.shared
+        shared, images = self._layout.shared, self._layout.images
         guests = image.cache_directory()
         # Each libvirt would start every emulator twice to see what it can: seconds of each core,
         # and up to a minute on a busy machine, until a host has a status or starts its first guest.
@@ -251,9 +258,10 @@ class Host:
             f"--setenv={processes.mark(self._lab, f'leader/{self.name}')}",
             *devices,
             *binds,
-            f"--bind-ro={_escaped(guests)}:{GUESTS}",
-            f"--bind={_escaped(emulators)}:{EMULATORS}",
-            *((f"--bind={_escaped(shared)}:{SHARED}",) if shared.exists() else ()),
+            f"--bind-ro={escaped(guests)}:{GUESTS}",
+            f"--bind={escaped(emulators)}:{EMULATORS}",
+            *((f"--bind={escaped(shared)}:{SHARED}",) if shared.exists() else ()),
+            *((f"--bind-ro={escaped(images)}:{IMAGES}",) if images.exists() else ()),
         )
 
     async def check_services(self) -> None:
@@ -368,21 +376,6 @@ class Host:
         """
         await self._end()
         await self.disk.remove()
-
-
-def needed_binds() -> tuple[Path, ...]:
-    """What a host must see to run our own code: it may lie on another file system than `/`.
-
-    A path below `/usr` is in the host anyway.
-    """
-    source = Path(__file__).resolve().parents[2]
-    wanted = {source, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
-    outside = (path for path in wanted if not Path("/usr").is_relative_to(path))
-    return tuple(sorted(path for path in outside if not path.is_relative_to("/usr")))
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace(":", "\\:")
 
 
 def _namespace(pid: int) -> int | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypercobalt.api.definition import CustomResourceDefinition
+from hypercobalt.kubeconfig import load
 from hypercobalt.runtime.client.kube import Kube
-from hypercobalt.runtime.client.kubeconfig import load
 
 
 @dataclass(frozen=True, slots=True)

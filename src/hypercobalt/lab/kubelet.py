@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.lab import heartbeat
+from hypercobalt.lab import heartbeat, services
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.state import NODE_GRACE
@@ -29,7 +29,7 @@ StartLimitIntervalSec=0
 [Service]
 ExecStart={python} -m hypercobalt.lab.heartbeat --server {server} --credentials {credentials} \\
     --node {host.name} --node-ip {host.address} --system-uuid {host.identity.uuid} \\
-    --interval {interval:g}
+    --interval {interval:g} --pods {pods}
 Restart=always
 RestartSec=1
 
@@ -38,14 +38,22 @@ WantedBy=multi-user.target
 """
 
 
-def unit(host: Host, server: str, grace: timedelta = NODE_GRACE) -> str:
-    """The unit file of a host's heartbeat, which renews five times within the grace period."""
+def unit(host: Host, server: str, grace: timedelta = NODE_GRACE, pods: int = 0) -> str:
+    """The unit file of a host's heartbeat, which renews five times within the grace period.
+
+    Args:
+        host: which.
+        server: URL of the API server.
+        grace: how long its Node may be silent.
+        pods: how many the host can have; with none it reports no capacity.
+    """
     return _UNIT.format(
         python=sys.executable,
         server=server,
         credentials=CREDENTIALS,
         host=host,
         interval=grace.total_seconds() / 5,
+        pods=pods,
     )
 
 
@@ -59,13 +67,16 @@ async def report(host: Host, troubles: Iterable[heartbeat.Trouble]) -> None:
     await host.run("systemctl", "try-restart", SERVICE)  # at once, not at the next renewal
 
 
-async def install(host: Host, control: ControlPlane, grace: timedelta = NODE_GRACE) -> None:
+async def install(
+    host: Host, control: ControlPlane, grace: timedelta = NODE_GRACE, *, pods: int = 0
+) -> None:
     """Write the heartbeat's files and start it; one that runs is left alone.
 
     Args:
         host: which.
         control: where it reports.
         grace: how long its Node may be silent.
+        pods: how many it can have.
 
     Raises:
         LabError: the host is off, the API server has never run, or the unit does not start.
@@ -79,6 +90,4 @@ async def install(host: Host, control: ControlPlane, grace: timedelta = NODE_GRA
             (heartbeat.CA, authority),  # last: then the others are there
         ):
             host.disk.write(f"{CREDENTIALS}/{file}", content, mode=0o600)
-    host.disk.write(f"/etc/systemd/system/{SERVICE}", unit(host, control.url, grace))
-    await host.run("systemctl", "daemon-reload")
-    await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)
+    await services.install(host, {SERVICE: unit(host, control.url, grace, pods)})

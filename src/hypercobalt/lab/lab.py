@@ -24,24 +24,30 @@ from hypercobalt.lab import (
     shared_mount,
 )
 from hypercobalt.lab import state as records
+from hypercobalt.lab.binds import needed_binds
 from hypercobalt.lab.bmc.boards import Boards
+from hypercobalt.lab.commands import run
 from hypercobalt.lab.control import ControlPlane
 from hypercobalt.lab.errors import LabRequestError, first_of
-from hypercobalt.lab.host import Host, Place, Power, needed_binds
+from hypercobalt.lab.host import Host, HostPlace, HostPower
 from hypercobalt.lab.network import bridge
 from hypercobalt.lab.network.rack import Rack
 from hypercobalt.lab.operator import Operator
+from hypercobalt.lab.pods import handling
+from hypercobalt.lab.pods.actors import VirtActors
+from hypercobalt.lab.pods.running import install as running
+from hypercobalt.lab.pods.running.install import PODS
 from hypercobalt.lab.progress import Report, T, silent, step
 from hypercobalt.lab.ready import Ready
 from hypercobalt.lab.removal import forget, throw_away
 from hypercobalt.lab.setup import Setup
-from hypercobalt.lab.state import NODE_GRACE, HostRecord, Layout, State
+from hypercobalt.lab.state import NODE_GRACE, HostRecord, LabState, Layout
 
 
 class Lab:
     """A lab in a data directory. Get one from `Lab.make` or `Lab.find`."""
 
-    def __init__(self, layout: Layout, state: State, report: Report = silent) -> None:
+    def __init__(self, layout: Layout, state: LabState, report: Report = silent) -> None:
         self.layout = layout
         self.state = state
         self._report = report
@@ -122,7 +128,9 @@ class Lab:
 
     def _host(self, record: HostRecord) -> Host:
         programs = (Path(self.state.openstack),) if self.state.openstack else ()
-        return Host(Place(self.layout, self.state, self._oldest, (*self._binds, *programs)), record)
+        return Host(
+            HostPlace(self.layout, self.state, self._oldest, (*self._binds, *programs)), record
+        )
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -137,6 +145,11 @@ class Lab:
     @property
     def operator(self) -> Operator:
         return Operator(self.layout, self.state, self._oldest, self.control)
+
+    @property
+    def actors(self) -> VirtActors:
+        """What acts on VirtualMachineInstances beside the hosts."""
+        return VirtActors(self.layout, self.state, self._oldest, self.control)
 
     @property
     def boards(self) -> Boards:
@@ -166,7 +179,8 @@ class Lab:
             HypercobaltError: the first thing that failed; the others are ended.
             OSError: as well; a disk is full, for example.
         """
-        self.plan(tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1)), setup.vms)
+        names = tuple(f"kvm-{number}" for number in range(1, setup.hosts + 1))
+        self.plan(names, setup.vms, virt=setup.virt)
         ready = Ready()
         failure: HypercobaltError | OSError | None = None
         try:
@@ -184,13 +198,21 @@ class Lab:
         if failure is not None:
             raise failure
 
-    def plan(self, hosts: Iterable[str], vms: int = 0, openstack: Path | None = None) -> None:
+    def plan(
+        self,
+        hosts: Iterable[str],
+        vms: int = 0,
+        openstack: Path | None = None,
+        *,
+        virt: bool = False,
+    ) -> None:
         """Write down what a new lab gets; one that has hosts keeps its own.
 
         Args:
             hosts: their names.
             vms: how many.
             openstack: programs of its OpenStack; None in a lab without.
+            virt: whether it runs VirtualMachineInstances.
 
         Raises:
             LabError: it cannot be written.
@@ -198,7 +220,7 @@ class Lab:
         if self.state.hosts:
             return
         programs = str(openstack or "")
-        planned = msgspec.structs.replace(self.state, vms=vms, openstack=programs)
+        planned = msgspec.structs.replace(self.state, vms=vms, openstack=programs, virt=virt)
         for name in hosts:
             planned = planned.with_host(name)
         self.record(planned)  # all at once: an up that is killed here is finished by the next
@@ -218,6 +240,8 @@ class Lab:
     async def _control_plane(self, ready: Ready, setup: Setup) -> None:
         await self.step("API server", self.control.start())
         ready.api.set()
+        if self.state.virt:
+            await self.actors.start()
         if setup.operator:
             await self.step("operator", self.operator.start())
             ready.operator.set()
@@ -245,7 +269,7 @@ class Lab:
         """
         setup, ready = setup or self.running, ready or Ready.now()
         await ready.shared.wait()
-        if host.power is Power.FROZEN:
+        if host.power is HostPower.FROZEN:
             return  # frozen on purpose
         await self.boot_host(host, setup, ready)
         await self.join_control_plane(host, setup, ready)
@@ -256,6 +280,8 @@ class Lab:
         Raises:
             HypercobaltError: the host does not come up, or does not register with OVN.
         """
+        if self.state.virt:
+            self.layout.images.mkdir(exist_ok=True)  # the host binds it
         await self.step(f"host {host.name}", host.start(self.addresses))
         migration_tls.install(host, self.layout)
         await shared_mount.renew(host, self.layout)
@@ -288,7 +314,10 @@ class Lab:
     async def _agents(self, host: Host, setup: Setup) -> None:
         record = self.state.host(host.name)
         await self.control.register(host.name, record.index)
-        await kubelet.install(host, self.control, timedelta(seconds=self.state.node_grace))
+        grace, pods = timedelta(seconds=self.state.node_grace), PODS if self.state.virt else 0
+        await kubelet.install(host, self.control, grace, pods=pods)
+        if self.state.virt:
+            await self._virt(host)
         definitions = not self.state.openstack  # Nova keeps those of its servers
         lease = agents.lease_of(self.state)
         await agents.install(
@@ -296,6 +325,14 @@ class Lab:
         )
         if not host.wire.is_cut:
             await self.control.wait_for_node(host.name)
+
+    async def _virt(self, host: Host) -> None:
+        """Install what runs VirtualMachineInstances on a host."""
+        await running.install(host, self.control)
+        await handling.install(host, self.control)
+        # So that people on the machine reach guests; the route goes with the bridge.
+        way = ("via", host.address, "dev", self.state.bridge)
+        await run("ip", "route", "replace", str(host.pod_network), *way)
 
     async def step(self, name: str, work: Awaitable[T]) -> T:
         """Await some work, and report it; see `hypercobalt.lab.progress.step`."""
@@ -311,7 +348,7 @@ class Lab:
         if self.state.supervised is not supervised:
             self.record(msgspec.structs.replace(self.state, supervised=supervised))
 
-    def record(self, state: State) -> None:
+    def record(self, state: LabState) -> None:
         """Write down a change of what the lab has.
 
         Raises:
@@ -321,7 +358,7 @@ class Lab:
         self.state = state
 
 
-async def _begin(layout: Layout, fresh: State) -> State:
+async def _begin(layout: Layout, fresh: LabState) -> LabState:
     """A new lab on a free network; nothing of it is left where that fails."""
     try:
         return await bridge.take_network(layout, fresh)

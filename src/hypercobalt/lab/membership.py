@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hypercobalt.lab import ovn, shared_mount
 from hypercobalt.lab.errors import LabRequestError
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.setup import Setup
 
@@ -72,5 +72,5 @@ def _free_name(taken: set[str]) -> str:
 
 def _write_addresses(lab: Lab) -> None:
     for host in lab.hosts:
-        if host.power is not Power.OFF:
+        if host.power is not HostPower.OFF:
             host.disk.write_hosts(lab.addresses)

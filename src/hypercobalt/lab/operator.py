@@ -26,7 +26,7 @@ from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.host import GUESTS, SHARED
 from hypercobalt.lab.ovn import Central
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from hypercobalt.runtime import Kube
 
 ROLE: Final = "operator"
@@ -68,7 +68,7 @@ class Operator:
     """The operator's process."""
 
     def __init__(
-        self, layout: Layout, state: State, oldest: processes.Oldest, control: ControlPlane
+        self, layout: Layout, state: LabState, oldest: processes.Oldest, control: ControlPlane
     ) -> None:
         self._layout, self._state, self._control = layout, state, control
         self._oldest = oldest

@@ -11,12 +11,12 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
-from hypercobalt.lab import ovs_daemons, processes
+from hypercobalt.lab import ovs_daemons, processes, services
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.holds import Holds
 from hypercobalt.lab.host import Host
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 
 INTEGRATION_BRIDGE: Final = "br-int"
 CONTROLLER: Final = "ovn-controller.service"
@@ -53,7 +53,7 @@ _NAMES: Final = {
 class Central:
     """The databases and northd of a lab, on its bridge's address."""
 
-    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+    def __init__(self, layout: Layout, state: LabState, oldest: processes.Oldest) -> None:
         self._folder = layout.ovn
         self._log = layout.log
         self._id, self._oldest = state.id, oldest
@@ -250,5 +250,4 @@ async def join(host: Host, southbound: str) -> None:
         "--", "set", "bridge", INTEGRATION_BRIDGE, "datapath_type=netdev", "fail-mode=secure",
         "--", "set", "open_vswitch", ".", *(f"external-ids:{k}={v}" for k, v in settings.items()),
     )  # fmt: skip
-    await host.run("systemctl", "add-wants", "--quiet", "multi-user.target", CONTROLLER)
-    await host.run("systemctl", "start", CONTROLLER)
+    await services.start(host, CONTROLLER, folder=services.DISTRIBUTION)

@@ -28,7 +28,7 @@ from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
 from hypercobalt.api.meta import ObjectMeta, owner_reference
 from hypercobalt.lab import agents
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts, packages, preflight
 from hypercobalt.lab.machine.preflight import Demand
@@ -188,7 +188,7 @@ async def _mend(lab: Lab) -> None:
 
 
 async def _mend_host(lab: Lab, host: Host) -> None:
-    if host.power is Power.RUNNING and host.wire.is_whole and not agents.installed(host):
+    if host.power is HostPower.RUNNING and host.wire.is_whole and not agents.installed(host):
         try:
             await host.check_services()
             if not (await host.run("virsh", "list", "--all", "--name")).strip():

@@ -8,10 +8,10 @@ import shutil
 from hypercobalt.lab import mounts
 from hypercobalt.lab import state as records
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 
 
-async def throw_away(layout: Layout, state: State) -> None:
+async def throw_away(layout: Layout, state: LabState) -> None:
     """Remove the network and the files of a lab without hosts.
 
     Raises:

@@ -1,13 +1,14 @@
 """The rights of the lab's own processes: what their charts give, and a role for each heartbeat.
 
 `rights.yaml` is the charts as Helm would install them for an operator on Nova, without labels, and
-`rights-direct.yaml` what the charts give instead of it, or beside it, with `--compute direct`.
-`scripts/extract-rights` writes both, and the conformance suite fails when they are out of date.
+`rights-direct.yaml` what the charts give instead of it, or beside it, with `--compute direct`;
+`rights-virt.yaml` is that of KubeVirt's actors. `scripts/extract-rights` writes all three, and the
+conformance suite fails when they are out of date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources as package_files
 from typing import Final, Literal
 
@@ -51,6 +52,7 @@ Compute = Literal["nova", "direct"]
 DATA: Final = "rights.yaml"
 DIRECT: Final = "rights-direct.yaml"
 """Objects by which the charts differ with `direct`; none is of Nova alone."""
+VIRT: Final = "rights-virt.yaml"
 
 KINDS: Final[tuple[type[Object], ...]] = (
     ServiceAccount,
@@ -68,11 +70,13 @@ def manifests(compute: Compute) -> tuple[Manifest, ...]:
     """What the charts give the operator and the agents, as documents."""
     found: dict[tuple[str, str, str], Manifest] = {}
     for name in (DATA, DIRECT) if compute == "direct" else (DATA,):
-        text = (package_files.files("hypercobalt.lab") / name).read_text(encoding="utf-8")
-        found |= {
-            key(manifest): manifest for manifest in yaml.load_all(text, Loader=yaml.CSafeLoader)
-        }
+        found |= {key(manifest): manifest for manifest in _documents(name)}
     return tuple(found.values())
+
+
+def _documents(name: str) -> list[Manifest]:
+    text = (package_files.files("hypercobalt.lab") / name).read_text(encoding="utf-8")
+    return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
 
 
 def key(manifest: Manifest) -> tuple[str, str, str]:
@@ -83,7 +87,15 @@ def key(manifest: Manifest) -> tuple[str, str, str]:
 
 def of_charts(compute: Compute) -> tuple[Object, ...]:
     """What the charts give the operator and the agents, in the order of `KINDS`."""
-    found = manifests(compute)
+    return _typed(manifests(compute))
+
+
+def of_virt() -> tuple[Object, ...]:
+    """What its chart gives KubeVirt's actors, in the order of `KINDS`."""
+    return _typed(_documents(VIRT))
+
+
+def _typed(found: Sequence[Manifest]) -> tuple[Object, ...]:
     return tuple(
         msgspec.convert(manifest, type_)
         for type_ in KINDS

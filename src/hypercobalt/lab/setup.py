@@ -15,6 +15,7 @@ class Setup:
         ovn: the databases, and in each host a controller and the OVS agent.
         operator: makes the hosts' Hypervisors and empties hosts; needs the control plane.
         vms: how many a new lab gets; `up` only writes it down, `vms.missing` makes them.
+        virt: a new lab runs VirtualMachineInstances; needs the control plane.
     """
 
     hosts: int = 3
@@ -22,3 +23,4 @@ class Setup:
     ovn: bool = True
     operator: bool = True
     vms: int = 0
+    virt: bool = False

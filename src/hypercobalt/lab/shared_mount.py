@@ -10,7 +10,7 @@ from hypercobalt.lab import mounts, processes, rebind
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.host import SHARED, Host
 from hypercobalt.lab.notify import spawn_ready
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from hypercobalt.lab.storage import server
 from hypercobalt.lab.storage.faults import FaultFiles
 
@@ -19,7 +19,7 @@ ROLE = "shared"
 _START = timedelta(seconds=20)  # a tenth of a second on an idle machine
 
 
-async def share(layout: Layout, state: State, oldest: processes.Oldest) -> None:
+async def share(layout: Layout, state: LabState, oldest: processes.Oldest) -> None:
     """Mount the directory that the hosts share.
 
     Raises:

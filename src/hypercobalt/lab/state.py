@@ -27,6 +27,7 @@ NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a DNS label:
 MAX_HOST_NAME = 52  # X.509 allows 64 in the common name of its kubelet, `system:node:NAME`
 NODE_GRACE: Final = timedelta(seconds=50)  # kube-controller-manager's default
 RUNNING: Final = Path("/run/hypercobalt/labs")  # emptied at a reboot
+_POD_NETWORKS: Final = ipaddress.IPv4Network("100.64.0.0/10")
 MAX_HOSTS = 200  # addresses above are for the machine and for what tests put on the network
 
 
@@ -37,7 +38,7 @@ class HostRecord(msgspec.Struct, frozen=True):
     index: int
 
 
-class State(msgspec.Struct, frozen=True):
+class LabState(msgspec.Struct, frozen=True):
     """One lab."""
 
     id: str  # 32 hexadecimal digits
@@ -48,6 +49,7 @@ class State(msgspec.Struct, frozen=True):
     vms: int = 0  # requested by the first `up`, until all of them are made
     openstack: str = ""  # programs of its OpenStack, a folder that hosts see; "" in a lab without
     supervised: bool = False  # whether what dies is started again
+    virt: bool = False  # whether it runs VirtualMachineInstances
     version: Literal[1] = 1
 
     @property
@@ -83,6 +85,11 @@ class State(msgspec.Struct, frozen=True):
     def host_address(self, host: HostRecord) -> str:
         return str(self.network[host.index])
 
+    def pod_network(self, host: HostRecord) -> ipaddress.IPv4Network:
+        """Addresses of a host's pods, which no other host of any lab has: 62 of 100.64.0.0/10."""
+        first = int(_POD_NETWORKS[0]) + (self.number << 14) + (host.index << 6)
+        return ipaddress.IPv4Network((first, 26))
+
     def host(self, name: str) -> HostRecord:
         """The record of a host.
 
@@ -95,7 +102,7 @@ class State(msgspec.Struct, frozen=True):
         names = ", ".join(host.name for host in self.hosts) or "none"
         raise LabRequestError(f"host {name!r} is not in the lab; there are: {names}")
 
-    def with_host(self, name: str) -> State:
+    def with_host(self, name: str) -> LabState:
         """The lab with one host more.
 
         Raises:
@@ -114,7 +121,7 @@ class State(msgspec.Struct, frozen=True):
             raise LabRequestError(f"a lab has at most {MAX_HOSTS} hosts")
         return msgspec.structs.replace(self, hosts=(*self.hosts, HostRecord(name, free)))
 
-    def without_host(self, name: str) -> State:
+    def without_host(self, name: str) -> LabState:
         gone = self.host(name)
         left = tuple(host for host in self.hosts if host is not gone)
         return msgspec.structs.replace(self, hosts=left)
@@ -125,9 +132,9 @@ def subnet(number: int) -> ipaddress.IPv4Network:
     return ipaddress.IPv4Network(f"10.77.{number}.0/24")
 
 
-def new(api_port: int, node_grace: timedelta) -> State:
+def new(api_port: int, node_grace: timedelta) -> LabState:
     """A lab that has no network yet."""
-    return State(uuid.uuid4().hex, 0, api_port, node_grace=node_grace.total_seconds())
+    return LabState(uuid.uuid4().hex, 0, api_port, node_grace=node_grace.total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,24 @@ class Layout:
     @property
     def operator_token(self) -> Path:
         return self.api / "operator.token"
+
+    @property
+    def controller_kubeconfig(self) -> Path:
+        """Kubeconfig of virt-controller."""
+        return self.api / "virt-controller.kubeconfig"
+
+    @property
+    def controller_token(self) -> Path:
+        return self.api / "virt-controller.token"
+
+    @property
+    def scheduler_kubeconfig(self) -> Path:
+        return self.api / "scheduler.kubeconfig"
+
+    @property
+    def images(self) -> Path:
+        """Directories that stand for images of pods; every host sees them."""
+        return self.data / "images"
 
     @property
     def pki(self) -> Path:
@@ -256,6 +281,7 @@ OWNED: Final = (
     "guest",
     "holds",
     "hosts",
+    "images",
     "log",
     "member-faults",
     "openstack",
@@ -277,14 +303,14 @@ def why(error: OSError) -> str:
     return f"{what}; {REMEDY}" if isinstance(error, PermissionError) else what
 
 
-def load(layout: Layout) -> State | None:
+def load(layout: Layout) -> LabState | None:
     """The lab in a data directory; None when there is none.
 
     Raises:
         LabError: the file is damaged or of another version.
     """
     try:
-        return msgspec.json.decode(layout.state.read_bytes(), type=State)
+        return msgspec.json.decode(layout.state.read_bytes(), type=LabState)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -293,7 +319,7 @@ def load(layout: Layout) -> State | None:
         raise LabError(f"{layout.state} cannot be read: {exc}") from exc
 
 
-def save(layout: Layout, state: State) -> None:
+def save(layout: Layout, state: LabState) -> None:
     """Replace the file at once, whole: a crash leaves the old one or the new one.
 
     Raises:
@@ -311,10 +337,10 @@ def save(layout: Layout, state: State) -> None:
 
 class _Copy(msgspec.Struct, frozen=True):
     data: str
-    state: State
+    state: LabState
 
 
-def save_running(layout: Layout, state: State) -> None:
+def save_running(layout: Layout, state: LabState) -> None:
     """Write the record and its copy; for a lab that is being made.
 
     Raises:
@@ -328,7 +354,7 @@ def save_running(layout: Layout, state: State) -> None:
         raise LabError(f"{_copy(state)} cannot be written: {why(exc)}") from exc
 
 
-def known(layout: Layout, *, lost_too: bool = False) -> State | None:
+def known(layout: Layout, *, lost_too: bool = False) -> LabState | None:
     """The state of a lab that is there; None when there is none.
 
     Args:
@@ -350,7 +376,7 @@ def known(layout: Layout, *, lost_too: bool = False) -> State | None:
     return state
 
 
-def lost(layout: Layout) -> State | None:
+def lost(layout: Layout) -> LabState | None:
     """The lab whose data directory was removed, or lost its state, while it ran; None if none."""
     if layout.state.exists():
         return None
@@ -362,11 +388,11 @@ def lost(layout: Layout) -> State | None:
     return None
 
 
-def forget(layout: Layout, state: State) -> None:
+def forget(layout: Layout, state: LabState) -> None:
     """Remove the file and its copy: the lab is gone."""
     layout.state.unlink(missing_ok=True)
     _copy(state).unlink(missing_ok=True)
 
 
-def _copy(state: State) -> Path:
+def _copy(state: LabState) -> Path:
     return RUNNING / f"{state.id}.json"

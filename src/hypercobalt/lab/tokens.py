@@ -24,17 +24,22 @@ from hypercobalt.errors import HypercobaltError
 from hypercobalt.lab import rights
 from hypercobalt.lab import state as records
 from hypercobalt.lab.disk import Disk
+from hypercobalt.lab.pods.rights import VIRT_NAMESPACE
 from hypercobalt.lab.state import Layout
 from hypercobalt.pki import write_secret
 from hypercobalt.runtime import Kube, load_connection
+from hypercobalt.vmi.accounts import Account
 
 OF_NODE_AGENT: Final = "/etc/hypercobalt/token"
 """In a host: the token of its node agent, readable by root only."""
 OF_OVS_AGENT: Final = "/etc/hypercobalt/ovs-agent/token"
 """In a host: the token of its OVS agent, readable by root only."""
+OF_VIRT_HANDLER: Final = "/etc/hypercobalt/virt-handler/token"
+"""In a host: the token of its virt-handler, readable by root only."""
 _ACCOUNTS: Final = {
     OF_NODE_AGENT: (rights.NODE_AGENT, rights.NAMESPACE),
     OF_OVS_AGENT: (rights.OVS_AGENT, rights.OVS_NAMESPACE),
+    OF_VIRT_HANDLER: (str(Account.HANDLER), VIRT_NAMESPACE),
 }
 LIFETIME: Final = timedelta(hours=1)
 RENEW: Final = LIFETIME / 3
@@ -69,7 +74,7 @@ async def give_agent(kube: Kube, node: str, disk: Disk, path: str = OF_NODE_AGEN
         kube: the administrator's.
         node: name of the host's Node.
         disk: of the host.
-        path: where the agent reads its token: `OF_NODE_AGENT` or `OF_OVS_AGENT`.
+        path: where the agent reads its token: one of `OF_…`.
 
     Raises:
         HypercobaltError: the server refuses, or the host's disk cannot be written.
@@ -87,6 +92,16 @@ async def give_operator(kube: Kube, layout: Layout) -> None:
     write_secret(layout.operator_token, (await issue(kube, rights.OPERATOR)).encode())
 
 
+async def give_virt_controller(kube: Kube, layout: Layout) -> None:
+    """Give virt-controller a fresh token.
+
+    Raises:
+        HypercobaltError: the server refuses.
+    """
+    token = await issue(kube, Account.CONTROLLER, namespace=VIRT_NAMESPACE)
+    write_secret(layout.controller_token, token.encode())
+
+
 async def renew(layout: Layout) -> bool:
     """Renew every token that has been given; what fails is reported, and the others are renewed.
 
@@ -101,6 +116,8 @@ async def renew(layout: Layout) -> bool:
     async with Kube(load_connection(layout.kubeconfig), field_manager="cobalt-lab") as kube:
         if layout.operator_token.exists():
             done = await _succeeds("operator", give_operator(kube, layout))
+        if layout.controller_token.exists():
+            done &= await _succeeds("virt-controller", give_virt_controller(kube, layout))
         for host in state.hosts if state else ():
             disk = Disk(layout.host(host.name))
             for path in (path for path in _ACCOUNTS if disk.read(path)):

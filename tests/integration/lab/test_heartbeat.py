@@ -18,10 +18,10 @@ from hypercobalt.api.coordination import Lease
 from hypercobalt.api.core import Node, NodeSystemInfo
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver import node_lifecycle
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.lab import heartbeat, rights
 from hypercobalt.lab.control import lease
-from hypercobalt.lab.heartbeat import HeartbeatError, Machine
+from hypercobalt.lab.heartbeat import HeartbeatError, ReportedMachine
 from hypercobalt.pki.certificates import make_client
 from hypercobalt.runtime import Kube, SystemClock, load_connection
 from tests.following import follow
@@ -35,7 +35,7 @@ SOON = 30.0
 @contextlib.asynccontextmanager
 async def serving(data: Path, grace: timedelta = node_lifecycle.GRACE) -> AsyncIterator[Kube]:
     """An administrator's client of a server that has the Node and its Lease."""
-    options = Options(data, port=0, node_grace=grace)
+    options = ServerOptions(data, port=0, node_grace=grace)
     async with serve(options) as server, Kube(load_connection(server.kubeconfig)) as client:
         node = await client.create(Node(metadata=ObjectMeta(name=NAME)))
         for obj in (lease(node), *rights.of_heartbeat(node)):
@@ -111,7 +111,7 @@ async def test_an_idle_heartbeat_writes_nothing_but_its_lease(tmp_path: Path) ->
 
 async def test_a_heartbeat_is_refused_the_node_of_another_host(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    other = Machine("kvm-2", "10.77.0.2", NodeSystemInfo())
+    other = ReportedMachine("kvm-2", "10.77.0.2", NodeSystemInfo())
     async with serving(data) as kube:
         await kube.create(Node(metadata=ObjectMeta(name=other.name)))
         server = load_connection(data / "kubeconfig").server

@@ -16,7 +16,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.pods import ResourceRequirements
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.lab.pods.placing.scheduler import add_scheduler
 from hypercobalt.runtime import Kube, Manager, Metrics, load_connection
 from hypercobalt.vmi.launcher_pods import pod_condition
@@ -30,7 +30,7 @@ DEADLINE = 15.0
 
 
 @asynccontextmanager
-async def scheduled(options: Options) -> AsyncIterator[Kube]:
+async def scheduled(options: ServerOptions) -> AsyncIterator[Kube]:
     """A server with a scheduler, and a client of its administrator."""
     with left_to_the_collector():
         async with serve(options) as server:
@@ -80,7 +80,7 @@ def message(pod: Pod) -> str:
     return shown.message if shown is not None and shown.status == "False" else ""
 
 
-async def test_pods_are_bound_and_never_more_than_fit(options: Options) -> None:
+async def test_pods_are_bound_and_never_more_than_fit(options: ServerOptions) -> None:
     async with scheduled(options) as kube:
         for name in ("node-a", "node-b"):
             await add_node(kube, name)
@@ -108,7 +108,7 @@ async def test_pods_are_bound_and_never_more_than_fit(options: Options) -> None:
         await eventually(told, seconds=DEADLINE)
 
 
-async def test_pod_waits_for_a_node_and_for_the_end_of_another_pod(options: Options) -> None:
+async def test_pod_waits_for_a_node_and_for_the_end_of_another_pod(options: ServerOptions) -> None:
     async with scheduled(options) as kube:
         await add_pod(kube, "first", cpu="3")
         waiting = await until(kube, "first", lambda pod: bool(message(pod)))
@@ -128,7 +128,9 @@ async def test_pod_waits_for_a_node_and_for_the_end_of_another_pod(options: Opti
 
 
 @pytest.mark.parametrize("scheduler", ["another"])
-async def test_pod_of_another_scheduler_is_left_alone(options: Options, scheduler: str) -> None:
+async def test_pod_of_another_scheduler_is_left_alone(
+    options: ServerOptions, scheduler: str
+) -> None:
     async with scheduled(options) as kube:
         await add_node(kube, "node-a")
         await add_pod(kube, "theirs", scheduler=scheduler)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from hypercobalt.adapters.host.fake import FakePods
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.api import crd
 from hypercobalt.api.core import Node, Secret
@@ -21,13 +22,14 @@ from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.apiserver.access import kubeconfig
-from hypercobalt.apiserver.server import Options, serve
+from hypercobalt.apiserver.server import ServerOptions, serve
 from hypercobalt.lab import rights, tokens
 from hypercobalt.lab import state as records
 from hypercobalt.lab.disk import Disk
 from hypercobalt.lab.state import Layout
-from hypercobalt.node_agent.fencing.guests import Ended
+from hypercobalt.node_agent.fencing.guests import AllGuests, Ended
 from hypercobalt.node_agent.fencing.order import FencingOrder
+from hypercobalt.node_agent.host.launchers import PodLaunchers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import (
     ForbiddenError,
@@ -76,7 +78,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     layout = Layout.at(tmp_path)
     records.save(layout, records.new(6443, records.NODE_GRACE).with_host(OWN).with_host(OTHER))
     async with (
-        serve(Options(layout.api, port=0, manifests=MANIFESTS)) as server,
+        serve(ServerOptions(layout.api, port=0, manifests=MANIFESTS)) as server,
         Kube(load_connection(server.kubeconfig)) as admin,
     ):
         await rights.install(admin, "direct")
@@ -162,7 +164,7 @@ async def test_agent_may_read_the_order_to_end_its_guests(site: Site) -> None:
         own = Latest(Informer(agent, Selection(Hypervisor), metrics=Metrics()))
         order = FencingOrder(
             agent,
-            libvirt,
+            AllGuests(libvirt, PodLaunchers(FakePods())),
             own,
             board,
             boot="b1",

@@ -27,7 +27,7 @@ from hypercobalt.lab.disk import CONSOLES, LOCAL
 from hypercobalt.lab.host import GUESTS, SHARED, Host
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from tests.contracts.direct import CAPTURED, A, B, Storage
 
 BOOT = "boot-1"
@@ -109,7 +109,7 @@ class LabWorld:
     async def add(
         self, name: str, *, disk: Storage | None = None, runs: bool = True, slow: bool = False
     ) -> None:
-        await self.vms.add(Request(name=name, host=A, disk=disk))
+        await self.vms.add(VMRequest(name=name, host=A, disk=disk))
         if slow:
             await self.vms.host(A).run("virsh", "migrate-setspeed", name, "2")
         if not runs:

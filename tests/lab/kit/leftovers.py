@@ -8,10 +8,10 @@ from pathlib import Path
 from hypercobalt.lab import cgroups, mounts, processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.state import State
+from hypercobalt.lab.state import LabState
 
 
-def leftovers(state: State, data: Path) -> list[str]:
+def leftovers(state: LabState, data: Path) -> list[str]:
     """Everything of a lab that the machine still has."""
     files = [str(file) for file in data.iterdir() if file.name != "lock"] if data.exists() else []
     return [
@@ -23,13 +23,13 @@ def leftovers(state: State, data: Path) -> list[str]:
     ]
 
 
-def named_leftovers(state: State) -> list[str]:
+def named_leftovers(state: LabState) -> list[str]:
     """What bears the lab's number; nothing when another lab has taken that meanwhile."""
     if belongs_to_another(state):
         return []
     links = [link.name for link in Path("/sys/class/net").iterdir()]
     links = [link for link in links if link == state.bridge or f"{state.prefix}-" in link]
-    groups = [str(g) for h in cgroups.here() for g in h.glob(f"{state.prefix}-*")]
+    groups = [str(g) for h in cgroups.here(cgroups.BOUNDS) for g in h.glob(f"{state.prefix}-*")]
     nspawn = [str(left) for left in Path("/run/systemd/nspawn").glob(f"*/{state.prefix}-*")]
     rules = subprocess.run(("ip", "rule"), capture_output=True, text=True, check=True).stdout
     found = [
@@ -42,6 +42,6 @@ def named_leftovers(state: State) -> list[str]:
     return [] if belongs_to_another(state) else found
 
 
-def belongs_to_another(state: State) -> bool:
+def belongs_to_another(state: LabState) -> bool:
     there = Path("/sys/class/net", state.bridge).exists()
     return there and not bridge.is_ours(state)

@@ -9,7 +9,7 @@ from hypercobalt.api.migration import Migration
 from hypercobalt.lab.agents import NAMESPACE
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request, Storage
+from hypercobalt.lab.vms.request import Storage, VMRequest
 from hypercobalt.runtime import Kube
 from tests.lab.conftest import TakeHosts
 from tests.lab.kit.agent import ready
@@ -46,6 +46,6 @@ async def moving(
     for host in (one, other):
         await ready(api, host)
     fleet = Fleet(lab)
-    await fleet.add(Request(name="moved", host=one.name, network=False, disk=disk))
+    await fleet.add(VMRequest(name="moved", host=one.name, network=False, disk=disk))
     known = {migration.metadata.name for migration in await migrations(api)}
     return fleet, (one.name, other.name), known

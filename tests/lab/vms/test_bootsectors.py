@@ -11,7 +11,7 @@ from hypercobalt.lab.disk import LOCAL
 from hypercobalt.lab.guest.bootsector import Program
 from hypercobalt.lab.vms.domain import Watchdog, WatchdogAction
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from tests.lab.conftest import TakeFleet
 from tests.lab.kit.events import Events
 
@@ -23,39 +23,41 @@ pytestmark = pytest.mark.timeout(240)
     [
         pytest.param(
             "poweroff",
-            Request(),
+            VMRequest(),
             ["Started Booted", "Shutdown Finished after guest request", "Stopped Shutdown"],
             id="poweroff",
         ),
-        pytest.param("reset", Request(), ["Started Booted", "'reboot'"], id="reset"),
-        pytest.param("triple-fault", Request(), ["Started Booted", "'reboot'"], id="triple-fault"),
+        pytest.param("reset", VMRequest(), ["Started Booted", "'reboot'"], id="reset"),
+        pytest.param(
+            "triple-fault", VMRequest(), ["Started Booted", "'reboot'"], id="triple-fault"
+        ),
         pytest.param(
             "panic",
-            Request(on_crash="destroy"),
+            VMRequest(on_crash="destroy"),
             ["Started Booted", "Crashed Panicked", "Stopped Crashed"],
             id="panic",
         ),
         pytest.param(
             "dump",
-            Request(),
+            VMRequest(),
             ["Started Booted", "Crashed Crashloaded", "'reboot'"],
             id="dump",
         ),
         pytest.param(
             "watchdog",
-            Request(watchdog=Watchdog("pause", "ib700")),
+            VMRequest(watchdog=Watchdog("pause", "ib700")),
             ["Started Booted", "'watchdog'.*pause", "Suspended Watchdog"],
             id="watchdog",
         ),
     ],
 )
 async def test_a_program_gives_its_events(
-    fleet: TakeFleet, program: Program, settings: Request, expected: list[str]
+    fleet: TakeFleet, program: Program, settings: VMRequest, expected: list[str]
 ) -> None:
     vms = await fleet(1)
     async with Events(vms.host("kvm-1")) as events:
         await vms.add(
-            Request(
+            VMRequest(
                 kind="boot",
                 program=program,
                 host="kvm-1",
@@ -88,7 +90,7 @@ async def test_a_watchdog_does_its_action(
     vms = await fleet(1)
     host = vms.host("kvm-1")
     watchdog = Watchdog(action, "ib700")
-    request = Request(name="a", kind="boot", program="watchdog", host="kvm-1", watchdog=watchdog)
+    request = VMRequest(name="a", kind="boot", program="watchdog", host="kvm-1", watchdog=watchdog)
     async with Events(host) as events:
         await vms.add(request)
         await events.wait(*expected)
@@ -103,7 +105,7 @@ async def test_writes_to_a_full_disk_pause_the_vm(fleet: TakeFleet) -> None:
     try:
         async with Events(host) as events:
             await vms.add(
-                Request(name="a", kind="boot", program="write-disk", host="kvm-1", disk="local")
+                VMRequest(name="a", kind="boot", program="write-disk", host="kvm-1", disk="local")
             )
             await events.wait("'io-error-reason'.*enospc", "Suspended I/O Error")
         assert (await vms.inventory()).find("a").state == "paused"
@@ -114,8 +116,8 @@ async def test_writes_to_a_full_disk_pause_the_vm(fleet: TakeFleet) -> None:
 
 async def test_memory_is_dirtied_at_about_the_rate_requested(fleet: TakeFleet) -> None:
     vms = await fleet(1)
-    await vms.add(Request(name="a", kind="boot", program="dirty-memory", host="kvm-1"))
-    await vms.add(Request(name="b", kind="boot", program="idle", host="kvm-1"))
+    await vms.add(VMRequest(name="a", kind="boot", program="dirty-memory", host="kvm-1"))
+    await vms.add(VMRequest(name="b", kind="boot", program="idle", host="kvm-1"))
 
     async with asyncio.timeout(60):  # a busy machine slows it at times
         while await _dirty_rate_mib(vms, "a") not in range(2, 7):

@@ -12,7 +12,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest import console, image, probe
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.vms.domain import Tuning, Watchdog
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from tests.lab.conftest import TakeFleet
 from tests.lab.kit.events import Events
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 async def test_a_guest_comes_up_answers_and_reacts_to_its_power_button(fleet: TakeFleet) -> None:
     vms = await fleet(1)
 
-    (vm,) = await vms.add(Request(name="db"))
+    (vm,) = await vms.add(VMRequest(name="db"))
     assert (vm.name, vm.state) == ("db", "running")
     assert await vms.order("db", "echo still there") == "still there"
     await vms.stop("db")
@@ -35,7 +35,7 @@ async def test_a_guest_comes_up_answers_and_reacts_to_its_power_button(fleet: Ta
 
 async def test_guest_refuses_an_unknown_command(fleet: TakeFleet) -> None:
     vms = await fleet(1)
-    await vms.add(Request(name="a", network=False))
+    await vms.add(VMRequest(name="a", network=False))
 
     for command in ("rm -rf /", "dirty much", "write-disk 1", "ping"):
         with pytest.raises(LabError, match=f"refused '{command}'"):
@@ -43,11 +43,15 @@ async def test_guest_refuses_an_unknown_command(fleet: TakeFleet) -> None:
 
 
 ORDERS = (  # a guest, its order, and its state in libvirt then
-    (Request(name="panics", on_crash="preserve"), ["panic"], "'lifecycle'.*Crashed"),
-    (Request(name="reboots"), ["reboot"], "'reboot'"),
-    (Request(name="ends"), ["poweroff"], "'lifecycle'.*Stopped"),
-    (Request(name="starves", watchdog=Watchdog("none")), ["pet 4", "starve"], "'watchdog'.*none"),
-    (Request(name="hangs"), ["pet 4", "hang"], "'watchdog'.*reset"),
+    (VMRequest(name="panics", on_crash="preserve"), ["panic"], "'lifecycle'.*Crashed"),
+    (VMRequest(name="reboots"), ["reboot"], "'reboot'"),
+    (VMRequest(name="ends"), ["poweroff"], "'lifecycle'.*Stopped"),
+    (
+        VMRequest(name="starves", watchdog=Watchdog("none")),
+        ["pet 4", "starve"],
+        "'watchdog'.*none",
+    ),
+    (VMRequest(name="hangs"), ["pet 4", "hang"], "'watchdog'.*reset"),
 )
 
 
@@ -66,7 +70,7 @@ PING = '{"execute": "guest-ping"}'
 
 async def test_a_guest_agent_answers_until_it_is_turned_off(fleet: TakeFleet) -> None:
     vms = await fleet(1)
-    (vm,) = await vms.add(Request(name="a", network=False))
+    (vm,) = await vms.add(VMRequest(name="a", network=False))
     host = vms.host(vm.host)
 
     async with Events(host) as events:
@@ -82,7 +86,7 @@ async def test_a_guest_agent_answers_until_it_is_turned_off(fleet: TakeFleet) ->
 
 async def test_the_agent_of_a_hanging_guest_is_silent(fleet: TakeFleet) -> None:
     vms = await fleet(1)
-    (vm,) = await vms.add(Request(name="a", network=False))
+    (vm,) = await vms.add(VMRequest(name="a", network=False))
     host = vms.host(vm.host)
     async with Events(host) as events:
         await vms.order("a", "agent on")
@@ -99,7 +103,7 @@ async def test_a_failed_vm_leaves_nothing(fleet: TakeFleet, switched: Lab) -> No
     vms = await fleet(1)
 
     with pytest.raises(LabError):
-        await vms.add(Request(name="a", disk="shared", tuning=Tuning(nodes="63")))
+        await vms.add(VMRequest(name="a", disk="shared", tuning=Tuning(nodes="63")))
 
     assert (await vms.inventory()).vms == ()
     assert (await switched.central.nbctl("lsp-list", "vms")) == ""
@@ -135,15 +139,15 @@ async def test_without_debians_kernel_there_are_boot_sectors(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     with pytest.raises(LabError, match=r"VM vm-1: guest: .*the kind boot needs none"):
-        await vms.add(Request())
-    (vm,) = await vms.add(Request(kind="boot"))
+        await vms.add(VMRequest())
+    (vm,) = await vms.add(VMRequest(kind="boot"))
 
     assert vm.title == "boot idle 10.78.0.10"
 
 
 async def test_a_deaf_guest_ignores_its_power_button(fleet: TakeFleet) -> None:
     vms = await fleet(1)
-    (vm,) = await vms.add(Request(name="a"))
+    (vm,) = await vms.add(VMRequest(name="a"))
     await vms.order("a", "deaf")
 
     await vms.host(vm.host).run("virsh", "shutdown", "a")
@@ -157,7 +161,7 @@ async def test_a_deaf_guest_ignores_its_power_button(fleet: TakeFleet) -> None:
 
 async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: TakeFleet) -> None:
     first, second = await fleet(1), await fleet(1)
-    request = Request(kind="boot")
+    request = VMRequest(kind="boot")
 
     await asyncio.gather(first.add(request, request), second.add(request, request))
 
@@ -169,7 +173,7 @@ async def test_vms_made_at_once_get_names_and_addresses_of_their_own(fleet: Take
 async def test_libvirt_accepts_our_documents(fleet: TakeFleet) -> None:
     vms = await fleet(1)
     (vm,) = await vms.add(
-        Request(name="a", disk="shared", tuning=Tuning(pins=((0, "0"),), emulator="0", nodes="0"))
+        VMRequest(name="a", disk="shared", tuning=Tuning(pins=((0, "0"),), emulator="0", nodes="0"))
     )
     host = vms.host(vm.host)
 

@@ -13,7 +13,7 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request, Storage
+from hypercobalt.lab.vms.request import Storage, VMRequest
 from tests.lab.conftest import SWITCHED, TakeFleet
 from tests.waiting import until
 
@@ -41,8 +41,8 @@ async def test_a_removed_host_takes_its_vms_along_and_no_others(
 ) -> None:
     vms = await fleet(2)
     await vms.add(
-        Request(name="stays", kind="boot", host="kvm-2", disk="shared"),
-        Request(name="goes", kind="boot", host="kvm-2", disk="shared"),
+        VMRequest(name="stays", kind="boot", host="kvm-2", disk="shared"),
+        VMRequest(name="goes", kind="boot", host="kvm-2", disk="shared"),
     )
     await vms.move("stays", "kvm-1")
     await vms.host("kvm-2").crash()
@@ -60,7 +60,7 @@ async def test_a_removed_host_takes_its_vms_along_and_no_others(
 
 async def test_the_network_comes_back_after_its_hosts_did(fleet: TakeFleet, switched: Lab) -> None:
     vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    await vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
 
     await vms.host("kvm-1").run("systemctl", "restart", "openvswitch-switch.service")
     await vms.order("a", "ping 10.78.0.11 30 0.2")
@@ -76,7 +76,7 @@ async def test_the_network_comes_back_after_its_hosts_did(fleet: TakeFleet, swit
 
 async def test_vms_on_two_hosts_reach_each_other_also_while_one_moves(fleet: TakeFleet) -> None:
     vms = await fleet(2)
-    one, two = await vms.add(Request(name="a", host="kvm-1"), Request(name="b", host="kvm-2"))
+    one, two = await vms.add(VMRequest(name="a", host="kvm-1"), VMRequest(name="b", host="kvm-2"))
     here, address = (vm.title.split()[1] for vm in (one, two))
     await vms.order("a", f"ping {address} 10 0.2")
     await vms.order("b", f"ping {here} 10 0.2")
@@ -99,7 +99,7 @@ async def test_a_vm_moves_with_its_disk(
     fleet: TakeFleet, disk: Storage | None, switched: Lab
 ) -> None:
     vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1", disk=disk, network=False))
+    await vms.add(VMRequest(name="a", host="kvm-1", disk=disk, network=False))
     written = await vms.order("a", "write-disk 4") if disk else ""
 
     await vms.move("a", "kvm-2")
@@ -116,7 +116,9 @@ async def test_a_vm_moves_with_its_disk(
 
 async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet, switched: Lab) -> None:
     vms = await fleet(2)
-    await vms.add(Request(name="a", host="kvm-1", disk="local"), Request(name="b", host="kvm-1"))
+    await vms.add(
+        VMRequest(name="a", host="kvm-1", disk="local"), VMRequest(name="b", host="kvm-1")
+    )
     await vms.order("a", "dirty 20")
 
     move = asyncio.create_task(vms.move("a", "kvm-2", mib_per_second=1))
@@ -142,7 +144,7 @@ async def test_a_cancelled_move_leaves_the_vm_where_it_was(fleet: TakeFleet, swi
 
 async def test_a_vm_does_not_move_to_where_it_is_or_to_a_host_that_is_off(fleet: TakeFleet) -> None:
     vms = await fleet(2)
-    await vms.add(Request(name="a", kind="boot", host="kvm-1", network=False))
+    await vms.add(VMRequest(name="a", kind="boot", host="kvm-1", network=False))
     await vms.host("kvm-2").crash()
 
     with pytest.raises(LabError, match="on kvm-1 already"):
@@ -159,7 +161,7 @@ async def test_vms_live_without_ovn(able_machine: None, tmp_path: Path) -> None:
         await lab.up(Setup(hosts=2, control_plane=False, ovn=False))
         vms = Fleet(lab)
 
-        (vm,) = await vms.add(Request(name="a", kind="boot", host="kvm-1"))
+        (vm,) = await vms.add(VMRequest(name="a", kind="boot", host="kvm-1"))
         await vms.move("a", "kvm-2")
         assert (vm.title, (await vms.inventory()).find("a").host) == ("boot idle", "kvm-2")
         await vms.remove("a")

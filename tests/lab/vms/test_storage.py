@@ -12,7 +12,7 @@ from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.vms.blueprint import disk_path
 from hypercobalt.lab.vms.domain import ErrorPolicy
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from tests.lab.conftest import TakeFleet, until
 from tests.lab.kit.events import Events
 
@@ -24,9 +24,9 @@ def faults(switched: Lab) -> FaultFiles:
     return shared_mount.faults(switched.layout)
 
 
-def writer(name: str, host: str = "kvm-1", error_policy: ErrorPolicy = "stop") -> Request:
+def writer(name: str, host: str = "kvm-1", error_policy: ErrorPolicy = "stop") -> VMRequest:
     """A guest that writes to a shared disk twice a second."""
-    return Request(
+    return VMRequest(
         name=name,
         kind="boot",
         program="write-disk",

@@ -20,9 +20,9 @@ from hypercobalt.lab.bmc.boards import (
 from hypercobalt.lab.bmc.faults import BoardFault
 from hypercobalt.lab.control import node_labels
 from hypercobalt.lab.processes import Oldest
-from hypercobalt.lab.state import MAX_HOSTS, HostRecord, Layout, State
+from hypercobalt.lab.state import MAX_HOSTS, HostRecord, LabState, Layout
 
-STATE = State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1), HostRecord("kvm-4", 4)))
+STATE = LabState("0" * 32, 7, hosts=(HostRecord("kvm-1", 1), HostRecord("kvm-4", 4)))
 
 
 def boards(folder: Path) -> Boards:

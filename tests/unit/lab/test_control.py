@@ -12,7 +12,7 @@ from hypercobalt.api.core import Node, NodeCondition, NodeStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import processes
 from hypercobalt.lab.control import ControlPlane, is_ready, lease, node_labels
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from hypercobalt.operator.shared.node_facts import LIFECYCLE_LABEL
 from hypercobalt.runtime import Kube
 from hypercobalt.runtime.client.retry import NotSentError
@@ -86,7 +86,7 @@ async def test_node_is_waited_for_while_the_server_takes_no_connection_or_ends_t
     server = BusyServer()
     monkeypatch.setattr(ControlPlane, "client", lambda _: cast("Kube", server))
     control = ControlPlane(
-        Layout.at(tmp_path), cast("State", SimpleNamespace()), processes.Oldest("lab")
+        Layout.at(tmp_path), cast("LabState", SimpleNamespace()), processes.Oldest("lab")
     )
 
     await control.wait_for_node("kvm-2")

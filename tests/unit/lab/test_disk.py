@@ -3,16 +3,16 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from hypercobalt.lab.agents import node_agent_unit, ovs_agent_unit
-from hypercobalt.lab.disk import HIDDEN, MASKED, Identity, contents, hosts_file, links
+from hypercobalt.lab.disk import HIDDEN, MASKED, HostIdentity, contents, hosts_file, links
 
 LAB = "0123456789abcdef0123456789abcdef"
-A, B = Identity(LAB, "kvm-1", "10.77.0.1"), Identity(LAB, "kvm-2", "10.77.0.2")
+A, B = HostIdentity(LAB, "kvm-1", "10.77.0.1"), HostIdentity(LAB, "kvm-2", "10.77.0.2")
 
 
 def test_an_identity_is_the_same_after_a_reboot_and_no_other_hosts() -> None:
-    again = Identity(LAB, "kvm-1", "10.77.0.1")
+    again = HostIdentity(LAB, "kvm-1", "10.77.0.1")
     assert (again.uuid, again.machine_id) == (A.uuid, A.machine_id)
-    elsewhere = Identity(LAB[::-1], "kvm-1", "10.77.0.1")
+    elsewhere = HostIdentity(LAB[::-1], "kvm-1", "10.77.0.1")
     assert len({A.uuid, B.uuid, elsewhere.uuid}) == 3
     assert len({A.machine_id, B.machine_id, elsewhere.machine_id}) == 3
     assert len(A.machine_id) == 32

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from hypercobalt.api.core import Node, NodeCondition, NodeStatus, NodeSystemInfo
 from hypercobalt.api.meta import ObjectMeta
-from hypercobalt.lab.heartbeat import Machine, Trouble, decide, observe
+from hypercobalt.api.quantity import Quantity
+from hypercobalt.lab.heartbeat import ReportedMachine, Trouble, capacity, decide, observe
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
-MACHINE = Machine("kvm-1", "10.77.0.1", NodeSystemInfo(bootID="b", machineID="m"))
+MACHINE = ReportedMachine("kvm-1", "10.77.0.1", NodeSystemInfo(bootID="b", machineID="m"))
 
 
 def shown(status: NodeStatus) -> Node:
@@ -69,7 +70,7 @@ def test_a_node_that_was_given_up_is_reported_with_its_transition(type_: str) ->
 
 
 def test_a_host_that_has_booted_again_is_reported() -> None:
-    rebooted = Machine("kvm-1", "10.77.0.1", replace(MACHINE.info, bootID="c"))
+    rebooted = ReportedMachine("kvm-1", "10.77.0.1", replace(MACHINE.info, bootID="c"))
     again = decide(shown(reported()), rebooted, LATER)
     assert again is not None
     assert again.nodeInfo == rebooted.info
@@ -113,3 +114,29 @@ def test_a_host_is_read_from_its_own_files(tmp_path: Path) -> None:
     assert (info.machineID, info.bootID, info.systemUUID) == ("abc", "boot", "uuid")
     assert info.osImage == "Debian GNU/Linux 12 (bookworm)"
     assert info.operatingSystem == "linux"
+
+
+def test_capacity_is_the_machines_and_has_the_device_nodes_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       2048 kB\nMemFree: 1 kB\n")
+    (tmp_path / "dev/net").mkdir(parents=True)
+    (tmp_path / "dev/net/tun").touch()
+    (tmp_path / "dev/kvm").touch()
+    found = capacity(110, tmp_path)
+    assert found["memory"] == Quantity("2Mi")
+    assert found["pods"] == Quantity(110)
+    assert found["devices.kubevirt.io/tun"] == Quantity(1000)
+    assert not {"devices.kubevirt.io/kvm", "devices.kubevirt.io/vhost-net"} & set(found)
+
+
+def test_capacity_is_reported_once_and_again_when_it_changes() -> None:
+    machine = ReportedMachine("kvm-1", "10.77.0.1", MACHINE.info, {"pods": Quantity(110)})
+    status = decide(shown(reported()), machine, NOW)
+    assert status is not None
+    assert status.capacity == status.allocatable == machine.capacity
+    assert decide(shown(status), machine, LATER) is None
+
+
+def test_host_that_runs_no_pods_has_no_capacity() -> None:
+    assert MACHINE.capacity == {}
+    assert reported().allocatable == {}

@@ -12,9 +12,9 @@ from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.machine import facts
 from hypercobalt.lab.membership import add_host, remove_host
 from hypercobalt.lab.network import bridge
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 
 
 async def test_down_removes_the_data_of_an_up_that_served_the_api_alone(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_down_keeps_an_api_directory_that_is_no_servers(tmp_path: Path) ->
 async def test_a_new_lab_that_finds_no_network_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def foreign(_: State) -> bool:
+    async def foreign(_: LabState) -> bool:
         return False
 
     async def numbers() -> tuple[int, ...]:
@@ -89,6 +89,6 @@ async def test_lab_with_openstack_keeps_its_hosts_and_its_guests_are_novas(
     with pytest.raises(LabRequestError, match="Nova would keep kvm-2"):
         await remove_host(lab, "kvm-2")
     with pytest.raises(LabRequestError, match="make servers with Nova"):
-        await Fleet(lab).add(Request())
+        await Fleet(lab).add(VMRequest())
 
     assert records.load(lab.layout) == before

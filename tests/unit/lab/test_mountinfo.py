@@ -41,3 +41,12 @@ def test_a_host_gets_a_group_where_systemd_keeps_its_own_and_where_memory_is_cou
     lines: list[str], expected: list[str]
 ) -> None:
     assert [str(path) for path in cgroups.hierarchies("\n".join(lines))] == expected
+
+
+def test_host_with_bounds_has_groups_in_more_hierarchies() -> None:
+    lines = [
+        line(f"/sys/fs/cgroup/{name}", "cgroup", "cgroup", f",{name}") for name in ("cpu", "blkio")
+    ]
+    assert list(map(str, cgroups.hierarchies("\n".join(lines), cgroups.BOUNDS))) == [
+        "/sys/fs/cgroup/cpu"
+    ]

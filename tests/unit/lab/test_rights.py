@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from hypercobalt.api.admission import ValidatingAdmissionPolicy
 from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
@@ -16,6 +19,7 @@ from hypercobalt.api.rbac import (
     ServiceAccount,
 )
 from hypercobalt.api.sealed_definitions import SealedDefinitions
+from hypercobalt.apiserver.schema.library import FUNCTIONS
 from hypercobalt.lab import rights
 
 both = pytest.mark.parametrize("compute", ["nova", "direct"])
@@ -52,6 +56,24 @@ def test_operator_on_nova_and_its_agents_have_no_right_to_definitions() -> None:
     definitions = SealedDefinitions.resource.plural
     assert not [rule for rule in _rules("nova") if definitions in rule.resources]
     assert [rule for rule in _rules("direct") if definitions in rule.resources]
+
+
+@both
+def test_policies_call_no_function_whose_values_the_engine_never_frees(
+    compute: rights.Compute,
+) -> None:
+    """But for `substring`, of the names of Nodes: a client cannot have them grow."""
+    names = "|".join({function.name for function in FUNCTIONS} - {"substring"})
+    called = re.compile(rf"\b({names})\(")
+    policies = [
+        one for one in rights.of_charts(compute) if isinstance(one, ValidatingAdmissionPolicy)
+    ]
+    assert policies
+    assert called.search("variables.sizes.sum()")
+    for policy in policies:
+        expressions = [variable.expression for variable in policy.spec.variables]
+        expressions += [validation.expression for validation in policy.spec.validations]
+        assert [one for one in expressions if called.search(one)] == []
 
 
 def _rules(compute: rights.Compute) -> list[PolicyRule]:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypercobalt.lab import state as records
 from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.locks import locked
-from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.state import HostRecord, LabState, Layout
 
-LAB = State(id="0123456789abcdef0123456789abcdef", number=7)
+LAB = LabState(id="0123456789abcdef0123456789abcdef", number=7)
 
 
 def test_saved_state_is_read_again(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_every_name_on_the_machine_has_the_prefix_and_fits() -> None:
-    lab = State(id=LAB.id, number=255)
+    lab = LabState(id=LAB.id, number=255)
     assert (lab.prefix, lab.bridge) == ("hc255", "hc255br")
     assert lab.address == "10.77.255.254"
     assert lab.bridge_mac == "02:01:23:45:67:89"
@@ -121,3 +121,11 @@ def test_a_lock_that_was_taken_away_is_not_held(tmp_path: Path) -> None:
         layout.lock.unlink()  # as `down` does
         with locked(layout):
             pass
+
+
+def test_pods_of_no_two_hosts_have_one_address() -> None:
+    labs = [LabState(id=LAB.id, number=number) for number in (0, 1, 255)]
+    found = [lab.pod_network(HostRecord("h", index)) for lab in labs for index in (1, 2, 200)]
+    assert not any(a.overlaps(b) for a in found for b in found if a != b)
+    assert len(set(found)) == 9
+    assert str(LAB.pod_network(HostRecord("h", 1))) == "100.65.192.64/26"

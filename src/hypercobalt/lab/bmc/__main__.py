@@ -24,7 +24,7 @@ from hypercobalt.lab.bmc.feeds import Feeds
 from hypercobalt.lab.bmc.redfish import RedfishServer
 from hypercobalt.lab.bmc.server import BmcServer
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.host import Host, Place, Power
+from hypercobalt.lab.host import Host, HostPlace, HostPower
 from hypercobalt.lab.state import Layout
 from hypercobalt.lab.storage.faults import StorageFault
 
@@ -36,7 +36,7 @@ class HostChassis:
         self._data, self._host = data, host
 
     def is_on(self) -> bool:
-        return self._host.power is not Power.OFF
+        return self._host.power is not HostPower.OFF
 
     def off(self) -> None:
         asyncio.run(self._host.crash())
@@ -82,7 +82,7 @@ def main() -> None:
     if state is None:
         raise LabError(f"there is no lab in {layout.data}")
     oldest = processes.Oldest(state.id)
-    host = Host(Place(layout, state, oldest, ()), state.host(name))
+    host = Host(HostPlace(layout, state, oldest, ()), state.host(name))
     boards = Boards(layout, state, oldest)
     tls, password = pki.server_context(boards.certificates()), boards.password(name)
     uuid = host.identity.uuid

@@ -21,7 +21,7 @@ from hypercobalt import pki
 from hypercobalt.lab import processes
 from hypercobalt.lab.bmc.board import USER
 from hypercobalt.lab.bmc.faults import FaultFile
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 
 PROTOCOL_LABEL: Final = "lab.node-restriction.kubernetes.io/bmc"
 """Label of a Node: by which protocol the operator speaks to its BMC. No kubelet writes it."""
@@ -80,7 +80,7 @@ def labels(index: int) -> dict[str, str]:
 class Boards:
     """The BMCs of a lab; each lives while its host is dead."""
 
-    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+    def __init__(self, layout: Layout, state: LabState, oldest: processes.Oldest) -> None:
         self._layout, self._state, self._oldest = layout, state, oldest
 
     @property

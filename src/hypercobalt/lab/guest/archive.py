@@ -15,7 +15,7 @@ _TRAILER = "TRAILER!!!"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """One file, directory or symbolic link.
 
     Args:
@@ -29,24 +29,24 @@ class Entry:
     data: bytes = b""
 
 
-def directory(path: str) -> Entry:
+def directory(path: str) -> ArchiveEntry:
     """An empty directory, 0755."""
-    return Entry(path, stat.S_IFDIR | 0o755)
+    return ArchiveEntry(path, stat.S_IFDIR | 0o755)
 
 
-def file(path: str, data: bytes, *, executable: bool = False) -> Entry:
+def file(path: str, data: bytes, *, executable: bool = False) -> ArchiveEntry:
     """A file, 0644 or 0755."""
-    return Entry(path, stat.S_IFREG | (0o755 if executable else 0o644), data)
+    return ArchiveEntry(path, stat.S_IFREG | (0o755 if executable else 0o644), data)
 
 
-def initramfs(entries: Iterable[Entry]) -> bytes:
+def initramfs(entries: Iterable[ArchiveEntry]) -> bytes:
     """The gzipped archive of `entries`, in their order; owner root, time 0."""
     records = [_record(entry, number) for number, entry in enumerate(entries, 1)]
-    records.append(_record(Entry(_TRAILER, 0), 0))
+    records.append(_record(ArchiveEntry(_TRAILER, 0), 0))
     return gzip.compress(b"".join(records), compresslevel=9, mtime=0)
 
 
-def _record(entry: Entry, inode: int) -> bytes:
+def _record(entry: ArchiveEntry, inode: int) -> bytes:
     name = entry.path.encode() + b"\0"
     # inode, mode, uid, gid, links, mtime, size, device of the file, device it is, name, checksum
     numbers = (inode, entry.mode, 0, 0, 1, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)

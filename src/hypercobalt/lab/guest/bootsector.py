@@ -4,9 +4,10 @@ They start in a fraction of a second, also under TCG. Each prints `boot PROGRAM:
 port, waits, and then does one thing, its name. The programs are
 listings: the bytes, then the instruction they are (as `objdump -M intel` shows them).
 
-Sources: the BIOS loads the sector to 0x7c00 in real mode; ACPI power-off at port 0x604, pvpanic at
-0x505, the ib700 watchdog at 0x443 and the keyboard controller's reset at 0x64 are QEMU's `pc`
-machine; INT 13h function 43h is the EDD extended write.
+Sources: the BIOS loads the sector to 0x7c00 in real mode; ACPI's registers at port 0x600, with
+power-off at 0x604, and pvpanic at 0x505 are QEMU's machines `pc` and `q35`, the ib700 watchdog at
+0x443 and the keyboard controller's reset at 0x64 `pc`; INT 13h function 43h is the EDD extended
+write.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hypercobalt.lab.errors import LabError
 Program = Literal[
     "idle",
     "poweroff",
+    "obey",
     "reset",
     "triple-fault",
     "panic",
@@ -97,6 +99,23 @@ _POWEROFF = """
     b8 00 20              mov ax,0x2000
     ef                    out dx,ax
 """
+# The power button shows in the first word of ACPI's registers once the second word enables it. Its
+# interrupt, which nothing here answers, would come again and again: its controller is masked.
+_OBEY = (
+    """
+    b0 ff                 mov al,0xff
+    e6 a1                 out 0xa1,al
+    ba 02 06              mov dx,0x602
+    b8 00 01              mov ax,0x100
+    ef                    out dx,ax
+    f4              wait: hlt
+    ba 00 06              mov dx,0x600
+    ed                    in ax,dx
+    f6 c4 01              test ah,1
+    74 f6                 jz wait
+"""
+    + _POWEROFF
+)
 _RESET = """
     b0 fe                 mov al,0xfe
     e6 64                 out 0x64,al
@@ -252,6 +271,7 @@ _TIMER_HANDLER = """
 _LISTINGS: dict[Program, str] = {
     "idle": "",
     "poweroff": _POWEROFF,
+    "obey": _OBEY,
     "reset": _ONCE + _RESET,
     "triple-fault": _ONCE + _TRIPLE_FAULT,
     "panic": _ONCE + _PANIC,

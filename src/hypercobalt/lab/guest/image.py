@@ -1,4 +1,7 @@
-"""The guest image: a Debian kernel and an initramfs, built once into a cache outside the checkout.
+"""The guest image: a Debian kernel and two initramfs, built once into a cache outside the checkout.
+
+One has a single program that does what a test asks for (`init.sh`), the other is a small Linux that
+a person logs in to (`linux/`).
 
 Nothing is installed: the kernel and busybox come out of Debian's packages, which apt downloads and
 checks. The cache is keyed by all that goes in (both packages' checksums, and the sources of this
@@ -49,10 +52,13 @@ MODULES = (
     "pvpanic",
     "pvpanic-mmio",  # the ISA device as well, found by ACPI
 )
-# Shorter under TCG by a third: no self-tests, no tracing, no protection from other users.
+# Shorter under TCG by two fifths: no self-tests, no tracing, no protection from other users, nor of
+# the kernel from itself; no code patched for one CPU, and pages cleared without instructions for
+# strings, which are executed word by word.
 COMMAND_LINE = (
     "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check cryptomgr.notests "
     "random.trust_cpu=on ipv6.disable=1 lsm=none audit=0 "
+    "noreplace-smp rodata=off clearcpuid=rep_good "
     "initcall_blacklist=init_kprobe_trace,crypto_kdf108_init"
 )
 
@@ -67,6 +73,17 @@ dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards "${@:3}"
 _BUILTIN = "kernel/**/modules.builtin"
 _APT_LISTS = Path("/var/lib/apt/lists")
 _HERE = Path(__file__).parent
+_LINUX = {
+    "init": "init",
+    "etc/inittab": "inittab",
+    "etc/network": "network",
+    "etc/lease": "lease",
+    "etc/power-button": "power-button",
+    "etc/passwd": "passwd",
+    "etc/group": "group",
+    "etc/issue": "issue",
+}
+"""Files of the small Linux: their path in it, and their name in `linux/`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,11 @@ class Image:
     key: str
     kernel: Path
     initrd: Path
+
+    @property
+    def linux(self) -> Path:
+        """Initrd of the small Linux that people log in to."""
+        return self.initrd.with_name("linux.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +217,8 @@ def _key(packages: tuple[Package, ...]) -> str:
 def _recipe(*inputs: str) -> str:
     """Stands for our own sources and what else goes in."""
     digest = hashlib.sha256("\n".join(inputs).encode())
-    for source in ("archive.py", "image.py", "init.sh", "kernel.py"):
+    linux = (f"linux/{name}" for name in _LINUX.values())
+    for source in ("archive.py", "image.py", "init.sh", "kernel.py", *linux):
         digest.update((_HERE / source).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -232,28 +255,41 @@ def _assemble(work: Path, made: Path) -> None:
     (made / "vmlinux").write_bytes(
         kernel.startable(_only(work, "kernel/boot/vmlinuz-*").read_bytes())
     )
-    (made / "initrd.gz").write_bytes(archive.initramfs(_entries(work)))
+    system = _system(work)
+    (made / "initrd.gz").write_bytes(archive.initramfs([*system, *_obedient()]))
+    (made / "linux.gz").write_bytes(archive.initramfs([*system, *_linux()]))
 
 
-def _entries(work: Path) -> list[archive.Entry]:
+def _system(work: Path) -> list[archive.ArchiveEntry]:
+    """Busybox, modules and mount points."""
     builtin = {Path(line).stem for line in _only(work, _BUILTIN).read_text().split()}
     modules = {name: _module(work, name) for name in MODULES if name not in builtin}
     order = "".join(f"{name}.ko\n" for name in modules).encode()
     busybox = _only(work, "busybox/**/bin/busybox").read_bytes()
-    init = (_HERE / "init.sh").read_bytes()
     return [
         *(archive.directory(path) for path in ("bin", "dev", "modules", "proc", "sys")),
         archive.file("bin/busybox", busybox, executable=True),
-        archive.file("init", init, executable=True),
         archive.file("modules/order", order),
         *(archive.file(f"modules/{name}.ko", data) for name, data in modules.items()),
+    ]
+
+
+def _obedient() -> list[archive.ArchiveEntry]:
+    return [archive.file("init", (_HERE / "init.sh").read_bytes(), executable=True)]
+
+
+def _linux() -> list[archive.ArchiveEntry]:
+    texts = {path: (_HERE / "linux" / name).read_bytes() for path, name in _LINUX.items()}
+    return [
+        *(archive.directory(path) for path in ("etc", "root", "www")),
+        *(archive.file(path, text, executable=text[:2] == b"#!") for path, text in texts.items()),
     ]
 
 
 def _module(work: Path, name: str) -> bytes:
     path = _only(work, f"kernel/**/{name}.ko*")
     data = path.read_bytes()
-    return lzma.decompress(data) if path.suffix == ".xz" else data
+    return kernel.bare(lzma.decompress(data) if path.suffix == ".xz" else data)
 
 
 def _only(work: Path, pattern: str) -> Path:

@@ -8,13 +8,19 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 dmesg -n 1 # the kernel speaks up only when it dies, not into our lines
-for module in $(cat /modules/order); do insmod "/modules/$module"; done
+# Without checksums by the device: a switch in user space reads frames before these are filled in, and
+# OVN drops what has a wrong one.
+for module in $(cat /modules/order); do
+  case $module in virtio_net.ko) options=csum=0 ;; *) options= ;; esac
+  insmod "/modules/$module" $options
+done
 
-name=guest address= beat=on channel=
+name=guest address= dhcp= beat=on channel=
 for word in $(cat /proc/cmdline); do
   case $word in
     guest.name=*) name=${word#*=} ;;
     guest.address=*) address=${word#*=} ;;
+    guest.dhcp) dhcp=on ;;
   esac
 done
 hostname "$name"
@@ -39,6 +45,28 @@ ip link set lo up
 if [ -e /sys/class/net/eth0 ]; then
   [ -n "$address" ] && ip address add "$address" dev eth0
   ip link set eth0 up
+fi
+
+# As a guest of Nova's: address and routes by DHCP, then its own UUID from the metadata service.
+cat >/bin/lease <<'END'
+#!/bin/sh
+[ "$1" = bound ] || exit 0
+ip address add "$ip/$mask" dev "$interface"
+set -- $staticroutes
+while [ $# -ge 2 ]; do ip route add "$1" via "$2" dev "$interface"; shift 2; done
+echo "$ip" >/address
+END
+chmod +x /bin/lease
+uuid() { # not by wget: it ends with a segmentation fault, as it is linked statically
+  printf 'GET /openstack/latest/meta_data.json HTTP/1.0\r\n\r\n' |
+    nc -w 5 169.254.169.254 80 2>/dev/null |
+    sed -n 's/.*"uuid": *"\([0-9a-f-]*\)".*/\1/p'
+}
+if [ "$dhcp" = on ]; then
+  (udhcpc -q -i eth0 -s /bin/lease -O staticroutes -T 1 -A 1 >/dev/null 2>&1
+    say "lease $(cat /address)"
+    until id=$(uuid) && [ -n "$id" ]; do sleep 1; done
+    say "instance $id") &
 fi
 
 # Rewrites the same part of memory, so many MiB a second; tmpfs pages count like any other.
@@ -73,7 +101,7 @@ for port in /sys/class/virtio-ports/*; do
 done
 
 orders="help, echo TEXT, beat on|off, dirty MIB_PER_SECOND, ping ADDRESS [COUNT [SECONDS]], \
-write-disk MIB, read-disk MIB, pet SECONDS, starve, agent on|off, deaf, hang, panic, reboot, poweroff"
+metadata, write-disk MIB, read-disk MIB, pet SECONDS, starve, agent on|off, deaf, hang, panic, reboot, poweroff"
 obey() {
   verb=$1 argument=$2
   case $verb in
@@ -90,6 +118,14 @@ obey() {
       [ -n "$argument" ] || { error "which address?"; return; }
       (say "pinged $argument $(ping -q -c "${3:-1}" -i "${4:-1}" -W 1 "$argument" 2>&1 | grep -E 'transmitted|^ping:')") &
       shift; ok "$@" ;;
+    metadata) # its UUID, as the metadata service has it
+      tries=20
+      until id=$(uuid) && [ -n "$id" ]; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || { error "no answer"; return; }
+        sleep 1
+      done
+      ok "$id" ;;
     write-disk) # write-disk MIB: random bytes, and their sum
       number "$argument" && disk || return
       if dd if=/dev/urandom of=/dev/vda bs=1M count="$argument" conv=fsync 2>/tmp.log; then

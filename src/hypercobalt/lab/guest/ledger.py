@@ -21,7 +21,7 @@ _MAGIC_BYTES: Final = b"LDRG"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """A record as it lies on the disk.
 
     Args:
@@ -79,20 +79,20 @@ def _blocks(image: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.read(RECORD_BYTES), b"")
 
 
-def _entries(blocks: Iterable[bytes]) -> Iterator[Entry]:
+def _entries(blocks: Iterable[bytes]) -> Iterator[LedgerEntry]:
     for index, block in enumerate(blocks):
         if len(block) == RECORD_BYTES and block.startswith(_MAGIC_BYTES):
             words = _WORDS.unpack(block)
             place = FIRST_SECTOR + index * _SECTORS
             whole = sum(words[:-1]) % 2**32 == words[-1] and len(set(words[4:-1])) == 1
-            yield Entry(place, words[1], words[2] | words[3] << 32, words[4], whole)
+            yield LedgerEntry(place, words[1], words[2] | words[3] << 32, words[4], whole)
 
 
-def check(entries: Iterable[Entry]) -> Ledger:
+def check(entries: Iterable[LedgerEntry]) -> Ledger:
     """Find what is wrong with the records of a disk, in the order of their places."""
     faults: list[str] = []
     boots: list[int] = []
-    before: Entry | None = None
+    before: LedgerEntry | None = None
     records = 0
     for entry in entries:
         where = f"record at sector {entry.place}"

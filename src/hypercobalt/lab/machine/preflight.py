@@ -19,9 +19,11 @@ PACKAGES: Final = (
     "libvirt-clients",
     "libvirt-daemon-driver-qemu",
     "libvirt-daemon-system",
+    "nftables",
     "openvswitch-switch",
     "ovn-central",
     "ovn-host",
+    "procps",
     "qemu-system-x86",
     "qemu-utils",
     "seabios",
@@ -37,7 +39,7 @@ HOST_BYTES: Final = 180 * MIB
 GUEST_BYTES: Final = 256 * MIB
 BASE_BYTES: Final = 300 * MIB  # API server, OVN's databases, top of rack
 OPENSTACK_BYTES: Final = 2570 * MIB  # its database, its broker and its services, measured
-COMPUTE_BYTES: Final = 180 * MIB  # a host's nova-compute
+COMPUTE_BYTES: Final = 320 * MIB  # a host's nova-compute and metadata agent
 INSTALL_BYTES: Final = 1500 * MIB  # of disk, while the packages are unpacked
 DATA_BYTES: Final = 500 * MIB  # of disk: logs, databases, disks of guests
 _WHOLE: Final = ("/etc", "/usr", "/var")  # must be on the root file system: hosts see only that

@@ -22,7 +22,7 @@ from hypercobalt.lab import processes
 from hypercobalt.lab import state as records
 from hypercobalt.lab.commands import execute, run
 from hypercobalt.lab.errors import CommandError, LabError
-from hypercobalt.lab.state import Layout, State, subnet
+from hypercobalt.lab.state import LabState, Layout, subnet
 
 NUMBERS = range(256)  # of the subnets 10.77.N.0/24
 _SYS = Path("/sys/class/net")
@@ -65,7 +65,7 @@ async def observe_free_numbers() -> tuple[int, ...]:
     return free_numbers((route.dst for route in routes), links)
 
 
-async def make_bridge(state: State) -> bool:
+async def make_bridge(state: LabState) -> bool:
     """Make the lab's bridge, or find it.
 
     Returns:
@@ -91,7 +91,7 @@ async def make_bridge(state: State) -> bool:
     return True
 
 
-async def take_network(layout: Layout, state: State) -> State:
+async def take_network(layout: Layout, state: LabState) -> LabState:
     """Give a lab a free network; the bridge's name decides between labs that start at once.
 
     Raises:
@@ -105,7 +105,7 @@ async def take_network(layout: Layout, state: State) -> State:
     raise LabError("no network is free: 10.77.0.0/24 to 10.77.255.0/24 are all routed elsewhere")
 
 
-def _rules(state: State) -> tuple[tuple[str, ...], ...]:
+def _rules(state: LabState) -> tuple[tuple[str, ...], ...]:
     # What leads to this network alone, and first what root sends from this machine. A rule with
     # `not` would do it in one, for all other destinations too: nothing would leave the machine.
     first = _FIRST_RULE + 2 * state.number
@@ -114,14 +114,14 @@ def _rules(state: State) -> tuple[tuple[str, ...], ...]:
     return ("pref", str(first), *to, *root), ("pref", str(first + 1), *to, "prohibit")
 
 
-def free_port(state: State) -> int:
+def free_port(state: LabState) -> int:
     """A TCP port that nothing listens on at the machine's address in the lab."""
     with socket.socket() as probe:
         probe.bind((state.address, 0))
         return int(probe.getsockname()[1])
 
 
-def is_ours(state: State) -> bool:
+def is_ours(state: LabState) -> bool:
     """Whether the bridge of the lab's name is there and is the lab's."""
     try:
         return (_SYS / state.bridge / "address").read_text().strip() == state.bridge_mac
@@ -129,7 +129,7 @@ def is_ours(state: State) -> bool:
         return False
 
 
-async def remove(state: State) -> None:
+async def remove(state: LabState) -> None:
     """Take away the bridge and whatever hangs on it; another lab's stays.
 
     Raises:
@@ -145,7 +145,7 @@ async def remove(state: State) -> None:
     await run("ip", "link", "delete", state.bridge)
 
 
-async def _open(state: State) -> None:
+async def _open(state: LabState) -> None:
     for rule in _rules(state):
         await execute(("ip", "rule", "delete", *rule))  # it may never have been made
 

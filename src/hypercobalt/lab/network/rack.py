@@ -14,7 +14,7 @@ from typing import Final
 from hypercobalt.lab import ovs_daemons, processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 
 SWITCH: Final = "rack/switch"
 """Role of its ovs-vswitchd, which holds the network namespace."""
@@ -31,7 +31,7 @@ _BOND: Final = ("bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=
 class Rack:
     """The switch that the hosts' data cables end in."""
 
-    def __init__(self, layout: Layout, state: State, oldest: processes.Oldest) -> None:
+    def __init__(self, layout: Layout, state: LabState, oldest: processes.Oldest) -> None:
         self._folder, self._log = layout.rack, layout.log
         self._id, self._oldest = state.id, oldest
 

@@ -9,21 +9,23 @@ from pathlib import Path
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.errors import LabError
-from hypercobalt.lab.openstack import infra
+from hypercobalt.lab.openstack import infra, metadata
+from hypercobalt.lab.openstack.config import METADATA_PORT
 from hypercobalt.lab.openstack.place import (
     GLANCE,
     KEYSTONE,
     NEUTRON,
     NOVA,
     PLACEMENT,
-    Place,
+    OpenStackPlace,
     Service,
 )
 
 _SERVE = Path(__file__).with_name("serve.py")
+_METADATA = ("nova.wsgi.metadata", METADATA_PORT)
 
 
-async def start_keystone(place: Place) -> None:
+async def start_keystone(place: OpenStackPlace) -> None:
     """Start Keystone and wait until it listens.
 
     Raises:
@@ -32,7 +34,7 @@ async def start_keystone(place: Place) -> None:
     await _serve(place, KEYSTONE, {"OS_KEYSTONE_CONFIG_DIR": str(place.etc)})
 
 
-async def start_placement(place: Place) -> None:
+async def start_placement(place: OpenStackPlace) -> None:
     """Start Placement and wait until it listens.
 
     Raises:
@@ -41,7 +43,7 @@ async def start_placement(place: Place) -> None:
     await _serve(place, PLACEMENT, {"OS_PLACEMENT_CONFIG_DIR": str(place.etc)})
 
 
-async def start_glance(place: Place) -> None:
+async def start_glance(place: OpenStackPlace) -> None:
     """Start Glance and wait until it listens.
 
     Raises:
@@ -52,8 +54,10 @@ async def start_glance(place: Place) -> None:
     await _serve(place, GLANCE, {"OS_GLANCE_CONFIG_DIR": str(place.etc)})
 
 
-async def start_nova(place: Place) -> None:
-    """Start Nova's conductor, scheduler and API, and wait until that listens.
+async def start_nova(place: OpenStackPlace) -> None:
+    """Start Nova's conductor, scheduler and APIs, and wait until those listen.
+
+    Its API for people and that of metadata are one process, for 190 MiB less.
 
     Raises:
         LabError: it does not.
@@ -65,12 +69,12 @@ async def start_nova(place: Place) -> None:
     # The paste file must be the first.
     files = {
         "OS_NOVA_CONFIG_DIR": str(place.etc),
-        "OS_NOVA_CONFIG_FILES": "api-paste.ini;nova.conf",
+        "OS_NOVA_CONFIG_FILES": f"api-paste.ini;nova.conf;{metadata.NOVA_FILE}",
     }
-    await _serve(place, NOVA, files)
+    await _serve(place, NOVA, files, _METADATA)
 
 
-async def start_neutron(place: Place) -> None:
+async def start_neutron(place: OpenStackPlace) -> None:
     """Start Neutron's API and the workers of ML2/OVN, and wait until the API listens.
 
     Raises:
@@ -94,17 +98,22 @@ async def start_neutron(place: Place) -> None:
     await _serve(place, NEUTRON, settings)
 
 
-async def _serve(place: Place, service: Service, settings: Mapping[str, str]) -> None:
+async def _serve(
+    place: OpenStackPlace, service: Service, settings: Mapping[str, str], *more: tuple[str, int]
+) -> None:
     name = f"{service.name}-api"
-    argv = (place.python, _SERVE, service.application, place.address, service.port)
-    await _start(place, name, tuple(map(str, argv)), settings)
+    served = ((service.application, service.port), *more)
+    pairs = (str(part) for pair in served for part in pair)
+    argv = (str(place.python), str(_SERVE), place.address, *pairs)
+    await _start(place, name, argv, settings)
     log = place.log / f"{name}.log"
     role = f"openstack/{name}"
-    await infra.answers(place.lab_id, role, place.address, service.port, log)
+    for _, port in served:
+        await infra.answers(place.lab_id, role, place.address, port, log)
 
 
 async def _start(
-    place: Place, name: str, argv: Sequence[str], settings: Mapping[str, str] | None = None
+    place: OpenStackPlace, name: str, argv: Sequence[str], settings: Mapping[str, str] | None = None
 ) -> None:
     if processes.find(place.lab_id, role := f"openstack/{name}"):
         return
@@ -117,7 +126,7 @@ async def _start(
     )
 
 
-async def check(place: Place) -> None:
+async def check(place: OpenStackPlace) -> None:
     """Make sure that everything that was started still runs.
 
     Raises:

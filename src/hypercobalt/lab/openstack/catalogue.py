@@ -7,22 +7,29 @@ from typing import Final
 
 from hypercobalt.lab.openstack.client import Account, Json, Session
 from hypercobalt.lab.openstack.config import ACCOUNT
-from hypercobalt.lab.openstack.place import KEYSTONE, PASSWORD, REGION, SERVICES, Place, Service
+from hypercobalt.lab.openstack.place import (
+    KEYSTONE,
+    PASSWORD,
+    REGION,
+    SERVICES,
+    OpenStackPlace,
+    Service,
+)
 
 TEST_PROJECT: Final = "test"
 TEST_USER: Final = "test"
 
 
-def administrator(place: Place) -> Account:
+def administrator(place: OpenStackPlace) -> Account:
     return Account(place.url(KEYSTONE), "admin", PASSWORD, "admin", REGION)
 
 
-def tester(place: Place) -> Account:
+def tester(place: OpenStackPlace) -> Account:
     """A user with a project and no other right."""
     return Account(place.url(KEYSTONE), TEST_USER, PASSWORD, TEST_PROJECT, REGION)
 
 
-async def write(place: Place) -> None:
+async def write(place: OpenStackPlace) -> None:
     """Make accounts and catalogue; nothing of Nova may have been started before.
 
     Raises:

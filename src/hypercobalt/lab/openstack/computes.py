@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
+from hypercobalt.lab import services
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.openstack import config, volumes
-from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.openstack.place import OpenStackPlace
 
 SERVICE: Final = "nova-compute.service"
 _CONFIGURATION = "/etc/nova/nova.conf"
@@ -34,7 +35,7 @@ WantedBy=multi-user.target
 """
 
 
-async def install(place: Place, host: Host, *, shared: bool) -> None:
+async def install(place: OpenStackPlace, host: Host, *, shared: bool) -> None:
     """Write nova-compute's files and start it; it starts with the host from then on.
 
     Args:
@@ -50,15 +51,13 @@ async def install(place: Place, host: Host, *, shared: bool) -> None:
         program=place.program("nova-compute"),
         configuration=_CONFIGURATION,
     )
-    host.disk.write(f"/etc/systemd/system/{SERVICE}", unit)
     host.disk.write(_IDENTITY, config.compute_id(host.name))
     volumes.let_mount(host)
     await configure(place, host, shared=shared)
-    await host.run("systemctl", "daemon-reload")
-    await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)
+    await services.install(host, {SERVICE: unit})
 
 
-async def configure(place: Place, host: Host, *, shared: bool) -> None:
+async def configure(place: OpenStackPlace, host: Host, *, shared: bool) -> None:
     """Write nova.conf; a service that runs reads it at its next start.
 
     Raises:
@@ -70,11 +69,11 @@ async def configure(place: Place, host: Host, *, shared: bool) -> None:
         await host.run("mkdir", "--parents", str(PurePosixPath(folder)))
 
 
-async def last_words(host: Host) -> str:
-    """The end of what nova-compute logged on a host."""
+async def last_words(host: Host, unit: str = SERVICE) -> str:
+    """The end of what nova-compute, or another unit, logged on a host."""
     try:
         return await host.run(
-            *("journalctl", "--unit", SERVICE, "--lines", "15", "--output", "cat", "--no-pager")
+            *("journalctl", "--unit", unit, "--lines", "15", "--output", "cat", "--no-pager")
         )
     except (CommandError, LabError) as exc:
         return str(exc)

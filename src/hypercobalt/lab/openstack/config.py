@@ -17,7 +17,7 @@ from hypercobalt.lab.openstack.place import (
     KEYSTONE,
     PASSWORD,
     REGION,
-    Place,
+    OpenStackPlace,
 )
 from hypercobalt.lab.ovn import NORTHBOUND_PORT, SOUTHBOUND_PORT
 
@@ -30,6 +30,8 @@ SHARED_VOLUMES: Final = f"{SHARED}/volumes"
 """In a host: the directory whose files are Cinder's volumes."""
 VOLUME_MOUNTS: Final = "/var/lib/nova/mnt"
 """In a host: where Nova mounts shares of volumes."""
+METADATA_PORT: Final = 8775
+"""Where Nova answers Neutron's metadata agents."""
 VOLUMES: Final = "shared"  # the only backend of Cinder
 SHARE: Final = ("lab", "/volumes")
 """The share of that backend: a server of NFS, which there is none, and a path."""
@@ -57,7 +59,7 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def files(place: Place) -> dict[str, str]:
+def files(place: OpenStackPlace) -> dict[str, str]:
     """Every file of the services on the machine, by name."""
     return {
         "keystone.conf": text(_keystone(place)),
@@ -69,19 +71,19 @@ def files(place: Place) -> dict[str, str]:
     }
 
 
-def _database(place: Place, name: str, connections: int = 5) -> dict[str, object]:
+def _database(place: OpenStackPlace, name: str, connections: int = 5) -> dict[str, object]:
     return {"connection": database_url(place, name), "max_pool_size": connections}
 
 
-def database_url(place: Place, name: str) -> str:
+def database_url(place: OpenStackPlace, name: str) -> str:
     return f"mysql+pymysql://root@localhost/{name}?unix_socket={place.socket}&charset=utf8"
 
 
-def transport_url(place: Place) -> str:
+def transport_url(place: OpenStackPlace) -> str:
     return f"rabbit://{ACCOUNT}:{PASSWORD}@{place.address}:{RABBIT_PORT}/"
 
 
-def _account(place: Place) -> dict[str, object]:
+def _account(place: OpenStackPlace) -> dict[str, object]:
     return {
         "auth_url": place.url(KEYSTONE),
         "auth_type": "password",
@@ -94,7 +96,7 @@ def _account(place: Place) -> dict[str, object]:
     }
 
 
-def _tokens(place: Place) -> dict[str, object]:
+def _tokens(place: OpenStackPlace) -> dict[str, object]:
     """How an API checks the tokens of its callers."""
     return _account(place) | {
         "www_authenticate_uri": place.url(KEYSTONE),
@@ -103,7 +105,7 @@ def _tokens(place: Place) -> dict[str, object]:
     }
 
 
-def _keystone(place: Place) -> Sections:
+def _keystone(place: OpenStackPlace) -> Sections:
     fernet = place.keys / "fernet"
     return {
         "DEFAULT": {"log_file": place.log / "keystone.log", "max_token_size": 255},
@@ -119,7 +121,7 @@ def _keystone(place: Place) -> Sections:
     }
 
 
-def _placement(place: Place) -> Sections:
+def _placement(place: OpenStackPlace) -> Sections:
     return {
         "DEFAULT": {"log_file": place.log / "placement.log"},
         "api": {"auth_strategy": "keystone"},
@@ -128,7 +130,7 @@ def _placement(place: Place) -> Sections:
     }
 
 
-def _glance(place: Place) -> Sections:
+def _glance(place: OpenStackPlace) -> Sections:
     state = place.state("glance")
     return {
         "DEFAULT": {
@@ -152,7 +154,7 @@ def _glance(place: Place) -> Sections:
     }
 
 
-def _nova(place: Place) -> Sections:
+def _nova(place: OpenStackPlace) -> Sections:
     """What controllers and computes share."""
     return {
         "DEFAULT": {
@@ -180,7 +182,7 @@ def _nova(place: Place) -> Sections:
     }
 
 
-def _nova_controller(place: Place) -> Sections:
+def _nova_controller(place: OpenStackPlace) -> Sections:
     state = place.state("nova")
     return {
         "DEFAULT": {"host": "controller", "my_ip": place.address, "state_path": state},
@@ -194,7 +196,7 @@ def _nova_controller(place: Place) -> Sections:
     }
 
 
-def compute(place: Place, name: str, address: str, *, shared: bool) -> str:
+def compute(place: OpenStackPlace, name: str, address: str, *, shared: bool) -> str:
     """nova.conf of a compute.
 
     Args:
@@ -252,7 +254,7 @@ def compute_id(name: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
-def _neutron(place: Place) -> Sections:
+def _neutron(place: OpenStackPlace) -> Sections:
     return {
         "DEFAULT": {
             "core_plugin": "ml2",
@@ -282,12 +284,51 @@ def _neutron(place: Place) -> Sections:
         "ovn": {
             "ovn_nb_connection": f"tcp:{place.address}:{NORTHBOUND_PORT}",
             "ovn_sb_connection": f"tcp:{place.address}:{SOUTHBOUND_PORT}",
-            "ovn_metadata_enabled": False,
+            # Each network gets a port for its metadata; without one and without a gateway OVN
+            # answers no DHCP.
+            "ovn_metadata_enabled": True,
         },
     }
 
 
-def _cinder(place: Place) -> Sections:
+def nova_metadata(secret: str) -> str:
+    """What Nova's API has beside nova.conf: how it knows the metadata agents.
+
+    Args:
+        secret: theirs as well.
+    """
+    proxied = {"service_metadata_proxy": True, "metadata_proxy_shared_secret": secret}
+    return text({"neutron": proxied})
+
+
+def metadata_agent(place: OpenStackPlace, secret: str) -> str:
+    """Configuration of a host's metadata agent.
+
+    Args:
+        place: of the environment.
+        secret: with which it signs whose request it passes on.
+    """
+    state = "/var/lib/neutron"
+    return text(
+        {
+            "DEFAULT": {
+                "state_path": state,
+                "nova_metadata_host": place.address,
+                "nova_metadata_port": METADATA_PORT,
+                "metadata_proxy_shared_secret": secret,
+            },
+            "agent": {
+                "root_helper": "env",  # it is root: none is needed
+                "check_child_processes_interval": 2,  # a haproxy that has ended is started anew
+            },
+            "ovs": {"ovsdb_connection": "unix:/var/run/openvswitch/db.sock"},
+            "ovn": {"ovn_sb_connection": f"tcp:{place.address}:{SOUTHBOUND_PORT}"},
+            "oslo_concurrency": {"lock_path": f"{state}/lock"},
+        },
+    )
+
+
+def _cinder(place: OpenStackPlace) -> Sections:
     state = place.state("cinder")
     server, path = SHARE
     return {

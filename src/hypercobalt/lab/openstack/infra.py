@@ -13,12 +13,13 @@ from hypercobalt.lab import processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.errors import CommandError, LabError
 from hypercobalt.lab.openstack.config import ACCOUNT, RABBIT_PORT
-from hypercobalt.lab.openstack.place import PASSWORD, Place
+from hypercobalt.lab.openstack.place import PASSWORD, OpenStackPlace
 
 _BROKER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _PACKAGES = {
     "rabbitmq-server": _BROKER,
     "mariadb-server": Path("/usr/sbin/mariadbd"),
+    "haproxy": Path("/usr/sbin/haproxy"),
     "openssh-server": Path("/usr/sbin/sshd"),
     "openssh-client": Path("/usr/bin/scp"),
     # Nova talks to libvirt by libvirt-python, which is compiled.
@@ -27,7 +28,7 @@ _PACKAGES = {
     "libvirt-dev": Path("/usr/include/libvirt/libvirt.h"),
     "python3-dev": Path("/usr/bin/python3-config"),
 }
-START = timedelta(seconds=60)  # on a busy machine
+START = timedelta(seconds=120)  # Neutron on a busy machine
 _STEP = 0.1
 _STOP = timedelta(seconds=30)
 
@@ -68,7 +69,7 @@ async def _listens(address: str, port: int) -> bool:
     return True
 
 
-async def start_broker(place: Place) -> None:
+async def start_broker(place: OpenStackPlace) -> None:
     """Start RabbitMQ and wait until it listens.
 
     Raises:
@@ -114,7 +115,7 @@ async def start_broker(place: Place) -> None:
     await answers(place.lab_id, "openstack/rabbitmq", place.address, RABBIT_PORT, log)
 
 
-async def make_databases(place: Place) -> None:
+async def make_databases(place: OpenStackPlace) -> None:
     """Make the folder of a database server without databases.
 
     Raises:
@@ -128,7 +129,7 @@ async def make_databases(place: Place) -> None:
     )
 
 
-async def start_database(place: Place) -> None:
+async def start_database(place: OpenStackPlace) -> None:
     """Start MariaDB on its socket, and wait until it answers.
 
     Nothing is made durable: what a power cut of the machine would lose is thrown away anyway.
@@ -164,7 +165,7 @@ async def start_database(place: Place) -> None:
         raise LabError(f"{role} does not answer after {START}: {processes.tail(log)}") from None
 
 
-async def _has_database(place: Place) -> bool:
+async def _has_database(place: OpenStackPlace) -> bool:
     try:
         await sql(place, "SELECT 1")
     except CommandError:
@@ -172,7 +173,7 @@ async def _has_database(place: Place) -> bool:
     return True
 
 
-async def stop_database(place: Place) -> None:
+async def stop_database(place: OpenStackPlace) -> None:
     """Stop MariaDB in order, so that its files can be copied.
 
     Raises:
@@ -185,7 +186,7 @@ async def stop_database(place: Place) -> None:
             raise LabError(f"MariaDB ({process.pid}) does not end {_STOP} after SHUTDOWN")
 
 
-async def sql(place: Place, statements: str) -> str:
+async def sql(place: OpenStackPlace, statements: str) -> str:
     """What the database server answers to some statements, a line a row.
 
     Raises:

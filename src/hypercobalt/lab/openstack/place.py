@@ -55,7 +55,7 @@ SERVICES: Final = (KEYSTONE, PLACEMENT, GLANCE, NOVA, NEUTRON, CINDER)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenStackPlace:
     """An environment: its lab's id and address, its folder, and the programs it runs.
 
     Args:

@@ -14,6 +14,7 @@ from typing import Final, Self
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from hypercobalt.lab import services
 from hypercobalt.lab.host import Host
 
 SERVICE: Final = "nova-sshd.service"
@@ -51,7 +52,7 @@ Host *
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SSHKey:
     """A pair of keys, as OpenSSH writes them."""
 
     private: bytes
@@ -71,7 +72,7 @@ class Key:
         return cls(private, public)
 
 
-async def install(host: Host, key: Key) -> None:
+async def install(host: Host, key: SSHKey) -> None:
     """Let a host be reached by the others, and reach them; it is so from each boot on.
 
     Raises:
@@ -82,6 +83,4 @@ async def install(host: Host, key: Key) -> None:
     write(f"{_FOLDER}/authorized_keys", key.public + b"\n", mode=0o600)
     write(f"{_FOLDER}/sshd_config", _SERVER.format(address=host.address))
     write("/etc/ssh/ssh_config", _CLIENT)
-    write(f"/etc/systemd/system/{SERVICE}", _UNIT)
-    await host.run("systemctl", "daemon-reload")
-    await host.run("systemctl", "enable", "--quiet", "--now", SERVICE)
+    await services.install(host, {SERVICE: _UNIT})

@@ -17,12 +17,12 @@ from pathlib import Path
 from hypercobalt.lab import processes
 from hypercobalt.lab.commands import run
 from hypercobalt.lab.openstack import config, infra, venv
-from hypercobalt.lab.openstack.place import DATABASES, PASSWORD, REGION, Place
+from hypercobalt.lab.openstack.place import DATABASES, PASSWORD, REGION, OpenStackPlace
 
 _COMMAND = timedelta(minutes=3)
 
 
-async def copy(wanted: Place) -> None:
+async def copy(wanted: OpenStackPlace) -> None:
     """Put the databases and Keystone's keys into an environment's folder that has none.
 
     Raises:
@@ -37,7 +37,7 @@ async def copy(wanted: Place) -> None:
             part.rename(target)
 
 
-async def settle(wanted: Place) -> None:
+async def settle(wanted: OpenStackPlace) -> None:
     """Write the environment's addresses into the copied databases.
 
     Raises:
@@ -75,7 +75,7 @@ async def _make(folder: Path, programs: Path) -> None:
         scratch = Path(name)
         log = scratch / "log"
         log.mkdir()
-        wanted = Place(uuid.uuid4().hex, "127.0.0.1", scratch, log, programs)
+        wanted = OpenStackPlace(uuid.uuid4().hex, "127.0.0.1", scratch, log, programs)
         write_configuration(wanted)
         try:
             await infra.make_databases(wanted)
@@ -91,7 +91,7 @@ async def _make(folder: Path, programs: Path) -> None:
         whole.rename(folder)
 
 
-async def _fill(wanted: Place) -> None:
+async def _fill(wanted: OpenStackPlace) -> None:
     await infra.sql(wanted, "".join(f"CREATE DATABASE {d} CHARACTER SET utf8;" for d in DATABASES))
     await _together(_keystone(wanted), _nova(wanted), _others(wanted))
 
@@ -106,7 +106,7 @@ async def _of(work: Awaitable[None]) -> None:
     await work
 
 
-async def _keystone(wanted: Place) -> None:
+async def _keystone(wanted: OpenStackPlace) -> None:
     for folder in ("fernet", "credential"):
         (wanted.keys / folder).mkdir(parents=True, mode=0o700)
     owner = ("--keystone-user", "root", "--keystone-group", "root")
@@ -119,7 +119,7 @@ async def _keystone(wanted: Place) -> None:
     )
 
 
-async def _nova(wanted: Place) -> None:
+async def _nova(wanted: OpenStackPlace) -> None:
     cell0 = ("--database_connection", config.database_url(wanted, "nova_cell0"))
     await _manage(wanted, "nova", "api_db", "sync")
     await _manage(wanted, "nova", "cell_v2", "map_cell0", *cell0)
@@ -127,7 +127,7 @@ async def _nova(wanted: Place) -> None:
     await _manage(wanted, "nova", "db", "sync")
 
 
-async def _others(wanted: Place) -> None:
+async def _others(wanted: OpenStackPlace) -> None:
     await _manage(wanted, "placement", "db", "sync")
     await _manage(wanted, "glance", "db_sync", file="glance-api.conf")
     await _manage(wanted, "cinder", "db", "sync")
@@ -136,12 +136,12 @@ async def _others(wanted: Place) -> None:
     await _run(wanted, "neutron-db-manage", *configuration, "upgrade", "heads")
 
 
-async def _manage(wanted: Place, service: str, *arguments: str, file: str = "") -> None:
+async def _manage(wanted: OpenStackPlace, service: str, *arguments: str, file: str = "") -> None:
     configuration = ("--config-file", str(wanted.etc / (file or f"{service}.conf")))
     await _run(wanted, f"{service}-manage", *configuration, *arguments)
 
 
-async def _run(wanted: Place, program: str, *arguments: str) -> None:
+async def _run(wanted: OpenStackPlace, program: str, *arguments: str) -> None:
     await run(
         wanted.program(program),
         *arguments,
@@ -150,7 +150,7 @@ async def _run(wanted: Place, program: str, *arguments: str) -> None:
     )
 
 
-def write_configuration(wanted: Place) -> None:
+def write_configuration(wanted: OpenStackPlace) -> None:
     """Put the configuration of the services on the machine into their folder."""
     wanted.etc.mkdir(parents=True, exist_ok=True)
     for name, text in config.files(wanted).items():

@@ -12,7 +12,7 @@ from hypercobalt.lab.commands import run
 from hypercobalt.lab.guest import image as guest
 from hypercobalt.lab.openstack.catalogue import administrator
 from hypercobalt.lab.openstack.client import Json, Session
-from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.openstack.place import OpenStackPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Names:
         flavor: 192 MiB, one vCPU, a disk of 1 GiB.
         large_flavor: 1 GiB, one vCPU, a disk of 1 GiB.
         empty: an image without an operating system.
-        guest: an image with one, that writes a line a second to its console.
+        guest: an image with one, that writes a line a second to its console, and its UUID once it
+            has an address by DHCP and an answer of the metadata service.
         network: in which every project may have ports.
     """
 
@@ -41,7 +42,7 @@ _DISK = "empty.qcow2"
 _CIDR = "192.168.50.0/24"
 
 
-async def write(place: Place) -> None:
+async def write(place: OpenStackPlace) -> None:
     """Make it all, at once; Nova, Glance and Neutron listen.
 
     Raises:
@@ -55,7 +56,7 @@ async def write(place: Place) -> None:
         group.create_task(_network(cloud))
 
 
-async def write_zones(place: Place, names: Collection[str]) -> None:
+async def write_zones(place: OpenStackPlace, names: Collection[str]) -> None:
     """Make availability zones, which get their hosts from the operator.
 
     Raises:
@@ -76,7 +77,7 @@ async def _zone(cloud: Session, name: str) -> None:
     (await cloud("compute", "POST", "/os-aggregates", {"aggregate": aggregate})).ok()
 
 
-async def _images(cloud: Session, place: Place) -> None:
+async def _images(cloud: Session, place: OpenStackPlace) -> None:
     disk = place.folder / _DISK
     await run("qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10M")
     linux = await guest.ready()
@@ -88,12 +89,14 @@ async def _images(cloud: Session, place: Place) -> None:
         *(cloud, NAMES.guest, disk, "qcow2"),
         kernel_id=kernel,
         ramdisk_id=initrd,
-        os_command_line=guest.COMMAND_LINE,
+        os_command_line=f"{guest.COMMAND_LINE} guest.dhcp",
     )
 
 
-async def add_image(place: Place, name: str, words: str) -> None:
-    """An image like the guest's, whose lines on the console have some words.
+async def add_image(place: OpenStackPlace, name: str, words: str) -> None:
+    """An image like the guest's, but whose lines on the console have some words, without DHCP.
+
+    Nova takes 255 characters of command line.
 
     Raises:
         LabError: Glance refuses.

@@ -25,6 +25,7 @@ from hypercobalt.lab.openstack import (
     catalogue,
     computes,
     infra,
+    metadata,
     remote,
     schema,
     seed,
@@ -33,7 +34,7 @@ from hypercobalt.lab.openstack import (
     volumes,
 )
 from hypercobalt.lab.openstack.client import Account, Json, Session
-from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.openstack.place import OpenStackPlace
 from hypercobalt.lab.progress import Report, silent
 from hypercobalt.lab.ready import Ready
 from hypercobalt.lab.setup import Setup
@@ -71,7 +72,7 @@ class OpenStack:
         # In a lab whose Nodes are soon Unknown, Nova misses a host before its agent's Lease ends.
         silence = _QUICK if state.is_quick else _PATIENT
         folder, programs = layout.openstack, Path(state.openstack)
-        self.place = Place(state.id, state.address, folder, layout.log, programs, silence)
+        self.place = OpenStackPlace(state.id, state.address, folder, layout.log, programs, silence)
 
     @classmethod
     def find(cls, data: Path) -> OpenStack:
@@ -172,8 +173,9 @@ class OpenStack:
         """
         self.place.folder.mkdir(mode=0o700, exist_ok=True)
         schema.write_configuration(self.place)
+        metadata.configure(self.place)
         self._write_clouds()
-        ready, key = _Ready(), remote.Key.new()
+        ready, key = _Ready(), remote.SSHKey.new()
         failure: BaseExceptionGroup[HypercobaltError | OSError] | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -266,18 +268,24 @@ class OpenStack:
         await self._step("operator", self.lab.operator.start())
         ready.lab.operator.set()
 
-    async def _compute(self, host: Host, key: remote.Key, setup: Setup, ready: _Ready) -> None:
+    async def _compute(self, host: Host, key: remote.SSHKey, setup: Setup, ready: _Ready) -> None:
         await ready.lab.shared.wait()
         await self.lab.boot_host(host, setup, ready.lab)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._nova_compute(host, key, ready))
+            group.create_task(self._metadata_agent(host, ready))
             group.create_task(self.lab.join_control_plane(host, setup, ready.lab))
 
-    async def _nova_compute(self, host: Host, key: remote.Key, ready: _Ready) -> None:
+    async def _nova_compute(self, host: Host, key: remote.SSHKey, ready: _Ready) -> None:
         await remote.install(host, key)
         for event in (ready.catalogue, ready.broker, ready.placement):
             await event.wait()
         await self._step(f"nova-compute on {host.name}", self._start_compute(host, ready))
+
+    async def _metadata_agent(self, host: Host, ready: _Ready) -> None:
+        await ready.ovn.wait()
+        install = metadata.install(self.place, host, self.lab.central)
+        await self._step(f"metadata agent on {host.name}", install)
 
     async def _start_compute(self, host: Host, ready: _Ready) -> None:
         await computes.install(self.place, host, shared=True)

@@ -16,7 +16,7 @@ from typing import Final
 from hypercobalt.lab import processes
 from hypercobalt.lab.host import Host
 from hypercobalt.lab.openstack import config, infra
-from hypercobalt.lab.openstack.place import CINDER, Place
+from hypercobalt.lab.openstack.place import CINDER, OpenStackPlace
 
 ROLE: Final = "openstack/cinder"
 _SERVE: Final = Path(__file__).with_name("serve_cinder.py")
@@ -39,7 +39,7 @@ def let_mount(host: Host) -> None:
     host.disk.write(_HELPER, _BIND, mode=0o755)
 
 
-async def start(place: Place, shared_files: Path) -> None:
+async def start(place: OpenStackPlace, shared_files: Path) -> None:
     """Start Cinder where it does not run, and wait until it takes volumes.
 
     Args:
@@ -73,7 +73,7 @@ async def start(place: Place, shared_files: Path) -> None:
     await infra.answers(place.lab_id, ROLE, place.address, CINDER.port, log)
 
 
-def mount_point(place: Place) -> Path:
+def mount_point(place: OpenStackPlace) -> Path:
     """Where Cinder finds its share, in the namespace of its process alone."""
     return place.state("cinder") / "mnt" / share_directory()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab.storage import fuse
-from hypercobalt.lab.storage.fuse import ROOT, Op, Request
+from hypercobalt.lab.storage.fuse import ROOT, FuseRequest, Op
 
 DISKS: Final = b"vms"
 """The directory whose files are disks; beside it lie the logs of consoles."""
@@ -50,7 +50,7 @@ class Files:
         self._known: dict[tuple[int, int], int] = {}
         self._listings: dict[int, list[tuple[bytes, int]]] = {}
         self._next = ROOT + 1
-        self._does: Mapping[int, Callable[[Request], bytes]] = {
+        self._does: Mapping[int, Callable[[FuseRequest], bytes]] = {
             Op.INIT: lambda request: fuse.init(request.body),
             Op.LOOKUP: lambda request: self._enter(request.node, request.names()[0]),
             Op.FORGET: self._forget,
@@ -78,7 +78,7 @@ class Files:
             Op.RELEASEDIR: self._close_directory,
         }
 
-    def do(self, request: Request) -> bytes:
+    def do(self, request: FuseRequest) -> bytes:
         """Serve a request, and return the body of its answer.
 
         Raises:
@@ -89,12 +89,12 @@ class Files:
             raise _error(errno.ENOSYS)
         return act(request)
 
-    def is_disk(self, request: Request) -> bool:
+    def is_disk(self, request: FuseRequest) -> bool:
         """Whether a request is about a disk or the directory of disks."""
         node = self._nodes.get(request.node)
         return node is not None and node.is_disk
 
-    def needs_space(self, request: Request) -> bool:
+    def needs_space(self, request: FuseRequest) -> bool:
         """Whether a request takes space of the pool that its file does not have yet."""
         if request.op in {Op.CREATE, Op.FALLOCATE, Op.MKDIR}:
             return True
@@ -109,7 +109,7 @@ class Files:
 
     # -- nodes ---------------------------------------------------------------------------------
 
-    def _node(self, request: Request) -> _Node:
+    def _node(self, request: FuseRequest) -> _Node:
         return self._by_number(request.node)
 
     def _by_number(self, number: int) -> _Node:
@@ -143,18 +143,18 @@ class Files:
             del self._nodes[number], self._known[node.key]
             os.close(node.descriptor)
 
-    def _forget(self, request: Request) -> bytes:
+    def _forget(self, request: FuseRequest) -> bytes:
         self._drop(request.node, *struct.unpack_from("<Q", request.body))
         return b""
 
-    def _forget_many(self, request: Request) -> bytes:
+    def _forget_many(self, request: FuseRequest) -> bytes:
         for number, lookups in struct.iter_unpack("<QQ", request.body[8:]):
             self._drop(number, lookups)
         return b""
 
     # -- names ---------------------------------------------------------------------------------
 
-    def _make_directory(self, request: Request) -> bytes:
+    def _make_directory(self, request: FuseRequest) -> bytes:
         (mode,) = struct.unpack_from("<I", request.body)
         (name,) = request.names(8)
         folder = self._node(request).descriptor
@@ -162,21 +162,21 @@ class Files:
         os.chown(name, request.uid, request.gid, dir_fd=folder)
         return self._enter(request.node, name)
 
-    def _unlink(self, request: Request) -> bytes:
+    def _unlink(self, request: FuseRequest) -> bytes:
         os.unlink(request.names()[0], dir_fd=self._node(request).descriptor)
         return b""
 
-    def _remove_directory(self, request: Request) -> bytes:
+    def _remove_directory(self, request: FuseRequest) -> bytes:
         os.rmdir(request.names()[0], dir_fd=self._node(request).descriptor)
         return b""
 
-    def _rename_with_flags(self, request: Request) -> bytes:
+    def _rename_with_flags(self, request: FuseRequest) -> bytes:
         (flags,) = struct.unpack_from("<8xI", request.body)
         if flags:
             raise _error(errno.EINVAL)  # as where the file system lacks them
         return self._rename(request, 16)
 
-    def _rename(self, request: Request, names: int) -> bytes:
+    def _rename(self, request: FuseRequest, names: int) -> bytes:
         (target,) = struct.unpack_from("<Q", request.body)
         old, new = request.names(names)
         os.replace(
@@ -187,17 +187,17 @@ class Files:
         )
         return b""
 
-    def _open_directory(self, request: Request) -> bytes:
+    def _open_directory(self, request: FuseRequest) -> bytes:
         descriptor = os.open(self._node(request).path, os.O_RDONLY | os.O_DIRECTORY)
         with os.scandir(descriptor) as entries:
             self._listings[descriptor] = [(os.fsencode(one.name), one.inode()) for one in entries]
         return fuse.opened(descriptor)
 
-    def _read_directory(self, request: Request) -> bytes:
+    def _read_directory(self, request: FuseRequest) -> bytes:
         handle, start, size = struct.unpack_from("<QQI", request.body)
         return fuse.listing(self._listings[handle], start, size)
 
-    def _close_directory(self, request: Request) -> bytes:
+    def _close_directory(self, request: FuseRequest) -> bytes:
         (handle,) = struct.unpack_from("<Q", request.body)
         del self._listings[handle]
         os.close(handle)
@@ -205,7 +205,7 @@ class Files:
 
     # -- content -------------------------------------------------------------------------------
 
-    def _set_attributes(self, request: Request) -> bytes:
+    def _set_attributes(self, request: FuseRequest) -> bytes:
         node = self._node(request)
         valid, _, _, size, _, *times, mode, _, uid, gid, _ = _SETATTR.unpack_from(request.body)
         atime, mtime, _, atime_ns, mtime_ns, _ = times
@@ -224,11 +224,11 @@ class Files:
             os.utime(node.path, ns=(access, change))
         return fuse.attributes(os.fstat(node.descriptor))
 
-    def _open(self, request: Request) -> bytes:
+    def _open(self, request: FuseRequest) -> bytes:
         (flags,) = struct.unpack_from("<I", request.body)
         return fuse.opened(os.open(self._node(request).path, flags & ~_NOT_OPENED_WITH))
 
-    def _create(self, request: Request) -> bytes:
+    def _create(self, request: FuseRequest) -> bytes:
         flags, mode = struct.unpack_from("<II", request.body)
         (name,) = request.names(16)
         kept = flags & ~_NOT_OPENED_WITH | flags & os.O_EXCL | os.O_CREAT | os.O_NOFOLLOW
@@ -236,33 +236,33 @@ class Files:
         os.chown(handle, request.uid, request.gid)
         return self._enter(request.node, name) + fuse.opened(handle)
 
-    def _read(self, request: Request) -> bytes:
+    def _read(self, request: FuseRequest) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", request.body)
         return os.pread(handle, size, offset)
 
-    def _write(self, request: Request) -> bytes:
+    def _write(self, request: FuseRequest) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", request.body)
         written = os.pwrite(handle, memoryview(request.body)[40 : 40 + size], offset)
         return struct.pack("<II", written, 0)
 
-    def _seek(self, request: Request) -> bytes:
+    def _seek(self, request: FuseRequest) -> bytes:
         handle, offset, whence = struct.unpack_from("<QQI", request.body)
         return struct.pack("<Q", os.lseek(handle, offset, whence))
 
-    def _allocate(self, request: Request) -> bytes:
+    def _allocate(self, request: FuseRequest) -> bytes:
         handle, offset, length, mode = struct.unpack_from("<QQQI", request.body)
         if mode:
             raise _error(errno.EOPNOTSUPP)
         os.posix_fallocate(handle, offset, length)
         return b""
 
-    def _close(self, request: Request) -> bytes:
+    def _close(self, request: FuseRequest) -> bytes:
         (handle,) = struct.unpack_from("<Q", request.body)
         os.close(handle)
         return b""
 
 
-def _nothing(_request: Request) -> bytes:
+def _nothing(_request: FuseRequest) -> bytes:
     return b""
 
 

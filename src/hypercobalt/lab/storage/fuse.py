@@ -62,7 +62,7 @@ _WAITING = 64  # requests in the background
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FuseRequest:
     """A request of a process.
 
     Args:
@@ -84,7 +84,7 @@ class Request:
     body: bytes
 
     @classmethod
-    def parse(cls, message: bytes | memoryview) -> Request:
+    def parse(cls, message: bytes | memoryview) -> FuseRequest:
         _, op, unique, node, uid, gid, pid, _ = _IN.unpack_from(message)
         return cls(op, unique, node, uid, gid, pid, bytes(message[_IN.size :]))
 

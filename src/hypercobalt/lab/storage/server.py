@@ -30,7 +30,7 @@ from hypercobalt.lab.notify_ready import notify_ready
 from hypercobalt.lab.storage import fuse
 from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.storage.files import Files
-from hypercobalt.lab.storage.fuse import Op, Request
+from hypercobalt.lab.storage.fuse import FuseRequest, Op
 
 _NOSUID_NODEV = 2 | 4
 _LOOK_MILLISECONDS = 100  # at the faults, while requests wait
@@ -63,14 +63,14 @@ class Storage:
     host_of: Callable[[int], str] = machine_of
     _known: dict[str, StorageFault] = field(default_factory=dict[str, StorageFault])
     _version: int = 0
-    _waiting: dict[int, Request] = field(default_factory=dict[int, Request])
+    _waiting: dict[int, FuseRequest] = field(default_factory=dict[int, FuseRequest])
 
     @property
     def is_waited_for(self) -> bool:
         """Whether requests wait for a fault to be repaired."""
         return bool(self._waiting)
 
-    def take(self, request: Request) -> list[bytes]:
+    def take(self, request: FuseRequest) -> list[bytes]:
         """The answers to a request; none to one that waits from now on."""
         if request.op == Op.INTERRUPT:
             # A signal reached the process: it would stay unkillable until it gets an answer.
@@ -95,7 +95,7 @@ class Storage:
         waiting, self._waiting = self._waiting, {}
         return [done for request in waiting.values() for done in self.take(request)]
 
-    def _fault(self, request: Request) -> StorageFault | None:
+    def _fault(self, request: FuseRequest) -> StorageFault | None:
         if not self._known or request.op in _NEVER_FAIL or not self.files.is_disk(request):
             return None
         fault = self._known.get(self.host_of(request.pid))
@@ -108,7 +108,7 @@ class Storage:
         }
         return fault if applies[fault] else None
 
-    def _do(self, request: Request) -> list[bytes]:
+    def _do(self, request: FuseRequest) -> list[bytes]:
         try:
             data, error = self.files.do(request), 0
         except OSError as exc:
@@ -138,7 +138,7 @@ def serve(storage: Storage, device: int) -> None:
             if exc.errno not in {errno.EAGAIN, errno.EINTR, errno.ENOENT}:
                 raise
         else:
-            _send(device, storage.take(Request.parse(memoryview(buffer)[:size])))
+            _send(device, storage.take(FuseRequest.parse(memoryview(buffer)[:size])))
 
 
 def _send(device: int, answers: list[bytes]) -> None:

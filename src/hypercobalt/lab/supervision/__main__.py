@@ -108,7 +108,7 @@ async def supervise(data: Path) -> None:
         how_to = starters(Lab.find(data))
         roles = tuple(how_to)
         running, ended = watch.look(oldest, roles)
-        facts = rules.Facts(roles, running, holds.held(), ended, NEEDS)
+        facts = rules.SupervisionFacts(roles, running, holds.held(), ended, NEEDS)
         plan = rules.decide(facts, record, datetime.now(UTC))
         _report(layout, record, plan.record)
         record = plan.record

@@ -73,7 +73,7 @@ def failed(known: Restarts, why: str, now: datetime) -> Restarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SupervisionFacts:
     """What one pass sees.
 
     Args:
@@ -99,7 +99,7 @@ class SupervisionPlan:
     start: tuple[str, ...]
 
 
-def decide(facts: Facts, record: RestartRecord, now: datetime) -> SupervisionPlan:
+def decide(facts: SupervisionFacts, record: RestartRecord, now: datetime) -> SupervisionPlan:
     """Note what died, forget what runs again or is held, and choose what to start now."""
     after = {
         role: one if role in facts.wanted else msgspec.structs.replace(one, due=None)

@@ -12,23 +12,26 @@ from typing import Final
 
 from hypercobalt.lab import bond, control, operator, shared_mount
 from hypercobalt.lab.bmc import boards
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.network import rack
 from hypercobalt.lab.openstack import apis, infra
-from hypercobalt.lab.openstack.place import Place
+from hypercobalt.lab.openstack.place import OpenStackPlace
 from hypercobalt.lab.openstack.site import OpenStack
 from hypercobalt.lab.ovn import Part
+from hypercobalt.lab.pods import actors
 
 Start = Callable[[], Awaitable[None]]
 
 NEEDS: Final = {
     operator.ROLE: control.ROLE,
     control.TOKENS: control.ROLE,
+    actors.CONTROLLER: control.ROLE,
+    actors.SCHEDULER: control.ROLE,
     rack.SWITCH: rack.DATABASE,
 }
 """The role that must run before another one is started."""
-_OPENSTACK: Final[Mapping[str, Callable[[Place], Awaitable[None]]]] = {
+_OPENSTACK: Final[Mapping[str, Callable[[OpenStackPlace], Awaitable[None]]]] = {
     "mariadb": infra.start_database,
     "rabbitmq": infra.start_broker,
     "keystone-api": apis.start_keystone,
@@ -59,6 +62,8 @@ def starters(lab: Lab) -> dict[str, Start]:
     found[control.ROLE] = lab.control.start
     found[control.TOKENS] = lab.control.start
     found[operator.ROLE] = lab.operator.start
+    if lab.state.virt:
+        found[actors.CONTROLLER] = found[actors.SCHEDULER] = lab.actors.start
     for host in lab.state.hosts:
         found[boards.role(host.name)] = partial(lab.boards.start, host.name)
     for one in lab.hosts:
@@ -78,5 +83,5 @@ async def _rack(lab: Lab) -> None:
 
 
 async def _on_hosts(lab: Lab, act: Callable[[Host], Awaitable[None]]) -> None:
-    running = [host for host in lab.hosts if host.power is Power.RUNNING]
+    running = [host for host in lab.hosts if host.power is HostPower.RUNNING]
     await asyncio.gather(*(act(host) for host in running))

@@ -6,7 +6,7 @@ import sys
 from typing import Final
 
 from hypercobalt.lab import processes
-from hypercobalt.lab.state import Layout, State
+from hypercobalt.lab.state import LabState, Layout
 
 ROLE: Final = "supervisor"
 
@@ -14,7 +14,7 @@ ROLE: Final = "supervisor"
 class Supervisor:
     """The process that starts what dies."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
+    def __init__(self, layout: Layout, state: LabState) -> None:
         self._layout, self._state = layout, state
 
     @property

@@ -10,8 +10,8 @@ from hypercobalt.lab.errors import LabError
 from hypercobalt.lab.guest.image import COMMAND_LINE, Image
 from hypercobalt.lab.guest.probe import Accelerators
 from hypercobalt.lab.host import GUESTS, SHARED
-from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port
-from hypercobalt.lab.vms.request import Placement, Request
+from hypercobalt.lab.vms.domain import Domain, Kernel, Port, RawDisk
+from hypercobalt.lab.vms.request import Placement, VMRequest
 from hypercobalt.lab.vms.switch import Address
 
 
@@ -31,7 +31,7 @@ class Guests:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class VMIds:
     """A VM's ids: of its domain and of its port."""
 
     vm: uuid.UUID
@@ -39,7 +39,7 @@ class Identity:
 
 
 def domain(
-    placement: Placement, identity: Identity, address: Address | None, guests: Guests
+    placement: Placement, identity: VMIds, address: Address | None, guests: Guests
 ) -> Domain:
     """Return the domain of a VM; its disks must be made where the domain names them.
 
@@ -79,11 +79,11 @@ def disk_path(name: str, *, host_only: bool) -> str:
     return f"{LOCAL if host_only else SHARED}/vms/{name}.img"
 
 
-def _disks(name: str, request: Request) -> tuple[Disk, ...]:
+def _disks(name: str, request: VMRequest) -> tuple[RawDisk, ...]:
     if request.kind == "linux" and not request.disk:
         return ()
     path = disk_path(name, host_only=request.disk == "local")
-    made = Disk(path, request.error_policy, readonly=request.readonly)
+    made = RawDisk(path, request.error_policy, readonly=request.readonly)
     return (replace(made, cache="writeback") if request.disk == "local" else made,)
 
 

@@ -33,7 +33,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class RawDisk:
     """A raw file in the host, `vda`, `vdb` and so on in their order.
 
     Args:
@@ -105,7 +105,7 @@ class Domain:
     memory_mib: int = 160
     vcpus: int = 1
     boots: Kernel | None = None
-    disks: tuple[Disk, ...] = ()
+    disks: tuple[RawDisk, ...] = ()
     port: Port | None = None
     watchdog: Watchdog | None = field(default_factory=Watchdog)
     on_crash: CrashAction = "destroy"
@@ -177,7 +177,7 @@ def _os(boots: Kernel | None) -> ET.Element:
     return made
 
 
-def _disk(disk: Disk, target: str) -> ET.Element:
+def _disk(disk: RawDisk, target: str) -> ET.Element:
     return element(
         "disk",
         element(

@@ -20,14 +20,14 @@ from hypercobalt.lab import membership
 from hypercobalt.lab.disk import CONSOLES
 from hypercobalt.lab.errors import CommandError, LabError, LabRequestError
 from hypercobalt.lab.guest import bootsector, console, image, probe
-from hypercobalt.lab.host import SHARED, Host, Power
+from hypercobalt.lab.host import SHARED, Host, HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine import facts
 from hypercobalt.lab.vms import blueprint
-from hypercobalt.lab.vms.blueprint import Guests, Identity, disk_path
+from hypercobalt.lab.vms.blueprint import Guests, VMIds, disk_path
 from hypercobalt.lab.vms.domain import Domain
 from hypercobalt.lab.vms.inventory import Inventory
-from hypercobalt.lab.vms.request import ListedVm, Placement, Request, check_memory, place
+from hypercobalt.lab.vms.request import ListedVm, Placement, VMRequest, check_memory, place
 from hypercobalt.lab.vms.switch import Switch
 from hypercobalt.lab.vms.virsh import begins, defined, listed, migrate, remove, runs, virsh
 
@@ -87,7 +87,7 @@ class Fleet:
 
     # -- come and go ---------------------------------------------------------------------------
 
-    async def add(self, *requests: Request) -> tuple[ListedVm, ...]:
+    async def add(self, *requests: VMRequest) -> tuple[ListedVm, ...]:
         """Make VMs, side by side, and wait until each has printed its first line.
 
         Raises:
@@ -179,7 +179,7 @@ class Fleet:
     async def _prepared(self, placement: Placement, host: Host, guests: Guests) -> Domain:
         request, name = placement.request, placement.name
         self._discard_log(name)  # of a namesake whose host was thrown away
-        identity = Identity(self.id_of(name), self._port_id(name))
+        identity = VMIds(self.id_of(name), self._port_id(name))
         address = None
         if request.network and self._lab.running.ovn:
             address = await self._switch.attach(name, identity.port)
@@ -316,7 +316,7 @@ class Fleet:
         source, destination = self.host(vm.host), self.host(target)
         if vm.host == target:
             raise LabRequestError(f"VM {name!r} is on {target} already")
-        if destination.power is not Power.RUNNING:
+        if destination.power is not HostPower.RUNNING:
             raise LabError(f"host {target} is {destination.power}; a VM cannot go there")
         flags = ["--live", "--p2p", "--persistent", "--undefinesource"]
         if mib_per_second:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from hypercobalt.lab.host import Power
+from hypercobalt.lab.host import HostPower
 from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.machine.preflight import Demand
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Kind, Request
+from hypercobalt.lab.vms.request import Kind, VMRequest
 from hypercobalt.lab.vms.virsh import defined
 
 
 async def demand(lab: Lab) -> Demand:
     """Hosts that are off, VMs that are off or on such a host, and VMs that were never made."""
-    off = [host for host in lab.hosts if host.power is Power.OFF]
+    off = [host for host in lab.hosts if host.power is HostPower.OFF]
     asleep = [vm for vm in (await Fleet(lab).inventory()).vms if vm.is_asleep]
     guests = len(asleep) + sum(len(defined(host)) for host in off) + unmade(lab)
     # What still runs of an OpenStack is not counted: it is there as a whole, or not at all.
@@ -34,5 +34,5 @@ async def complete(lab: Lab, fleet: Fleet, kind: Kind) -> None:
     Raises:
         LabError: one cannot be made; the next `up` tries again.
     """
-    await fleet.add(*[Request(kind=kind)] * unmade(lab))
+    await fleet.add(*[VMRequest(kind=kind)] * unmade(lab))
     lab.has_its_vms()

@@ -22,7 +22,7 @@ _LEAST_MIB: Mapping[Kind, int] = {"linux": 96, "boot": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class VMRequest:
     """A VM to be made.
 
     Args:
@@ -64,12 +64,12 @@ class Request:
 class Placement:
     """A name and a host for a request."""
 
-    request: Request
+    request: VMRequest
     name: str
     host: str
 
 
-def check_memory(requests: Iterable[Request], available_mib: int) -> None:
+def check_memory(requests: Iterable[VMRequest], available_mib: int) -> None:
     """Refuse what can never run: too little for its kind, or more than the machine has.
 
     Raises:
@@ -90,7 +90,7 @@ def check_memory(requests: Iterable[Request], available_mib: int) -> None:
 
 
 def place(
-    requests: Iterable[Request],
+    requests: Iterable[VMRequest],
     there: Mapping[str, Iterable[str]],
     names: Iterable[str] = (),
     silent: Mapping[str, str] | None = None,

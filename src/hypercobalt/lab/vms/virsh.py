@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hypercobalt.lab.commands import DEADLINE
 from hypercobalt.lab.errors import CommandError, LabError
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.vms.request import ListedVm, parse_list
 
 _GONE = "Domain not found"
@@ -42,7 +42,7 @@ async def listed(host: Host) -> tuple[ListedVm, ...] | str:
 
     virsh reads the titles one by one, and fails when a domain is undefined meanwhile.
     """
-    if host.power is not Power.RUNNING:
+    if host.power is not HostPower.RUNNING:
         return str(host.power)
     failure = ""
     for _ in range(_LISTINGS):

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypercobalt.lab.guest import archive
-from hypercobalt.lab.guest.archive import Entry
+from hypercobalt.lab.guest.archive import ArchiveEntry
 
 
-def unpack(data: bytes) -> list[Entry]:
+def unpack(data: bytes) -> list[ArchiveEntry]:
     """What the kernel reads, by the format's description."""
     data = gzip.decompress(data)
-    found: list[Entry] = []
+    found: list[ArchiveEntry] = []
     at = 0
     while True:
         assert data[at : at + 6] == b"070701"
@@ -23,12 +23,12 @@ def unpack(data: bytes) -> list[Entry]:
         at += (110 + name_size + 3) & ~3
         if name == "TRAILER!!!":
             return found
-        found.append(Entry(name, mode, data[at : at + size]))
+        found.append(ArchiveEntry(name, mode, data[at : at + size]))
         at += (size + 3) & ~3
 
 
 @given(st.lists(st.builds(archive.file, st.text("abc/.", min_size=1), st.binary(max_size=50))))
-def test_packed_entries_are_unpacked_again(entries: list[Entry]) -> None:
+def test_packed_entries_are_unpacked_again(entries: list[ArchiveEntry]) -> None:
     assert unpack(archive.initramfs(entries)) == entries
 
 

@@ -47,3 +47,17 @@ def test_file_that_is_no_kernel_is_refused(image: bytes) -> None:
 @given(st.binary(max_size=64))
 def test_any_payload_is_taken(payload: bytes) -> None:
     assert kernel.startable(bzimage(payload)) == bzimage(payload)
+
+
+SIGNED = b"~Module signature appended~\n"
+MODULE = b"\x7fELF code\0.text\0{types}\0.strtab\0"
+
+
+@pytest.mark.parametrize("signature", [b"", b"s" * 395 + struct.pack(">8xI", 395) + SIGNED])
+def test_module_is_stripped_of_signature_and_types(signature: bytes) -> None:
+    module = MODULE.replace(b"{types}", b".BTF") + signature
+    assert kernel.bare(module) == MODULE.replace(b"{types}", b".btf")
+
+
+def test_module_without_signature_and_types_stays_as_it_is() -> None:
+    assert kernel.bare(MODULE) == MODULE

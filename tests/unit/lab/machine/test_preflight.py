@@ -108,7 +108,7 @@ def test_an_openstack_and_its_computes_need_memory_of_their_own() -> None:
     small = replace(ABLE, memory_bytes=3000 * MIB)
     assert decide(small, Demand(3, 0)).can_boot
     (lack,) = decide(small, Demand(3, 0, openstack=True)).shortages
-    assert "3950 MiB of memory are needed for 3 hosts and 0 VMs" in lack.what
+    assert "4370 MiB of memory are needed for 3 hosts and 0 VMs" in lack.what
 
 
 def test_a_lab_that_runs_needs_nothing_more() -> None:

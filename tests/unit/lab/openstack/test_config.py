@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from hypercobalt.lab.lab import Lab
-from hypercobalt.lab.openstack import config, volumes
-from hypercobalt.lab.openstack.place import SERVICES, Place
+from hypercobalt.lab.openstack import config, metadata, volumes
+from hypercobalt.lab.openstack.place import SERVICES, OpenStackPlace
 from hypercobalt.lab.openstack.site import OpenStack
-from hypercobalt.lab.state import HostRecord, Layout, State
+from hypercobalt.lab.state import HostRecord, LabState, Layout
 
 
 def _lab(tmp_path: Path, node_grace: float) -> Lab:
-    state = State(
+    state = LabState(
         "0" * 32, 7, hosts=(HostRecord("kvm-1", 1),), node_grace=node_grace, openstack="/programs"
     )
     return Lab(Layout(tmp_path), state)
 
 
-def _compute(place: Place) -> ConfigParser:
+def _compute(place: OpenStackPlace) -> ConfigParser:
     parsed = ConfigParser(interpolation=None)
     parsed.read_string(config.compute(place, "kvm-1", "10.77.7.1", shared=True))
     return parsed
@@ -46,7 +46,7 @@ def test_hosts_see_the_programs_of_the_openstack_that_the_record_names(tmp_path:
 
 
 def test_a_lab_without_openstack_has_no_programs_of_it(tmp_path: Path) -> None:
-    (host,) = Lab(Layout(tmp_path), State("0" * 32, 7, hosts=(HostRecord("kvm-1", 1),))).hosts
+    (host,) = Lab(Layout(tmp_path), LabState("0" * 32, 7, hosts=(HostRecord("kvm-1", 1),))).hosts
     assert all(str(path) not in {"", "."} for path in host.binds)
 
 
@@ -76,3 +76,24 @@ def test_a_host_mounts_the_share_of_volumes_by_binding_its_shared_directory(
     helper = host.disk.root / "usr/sbin/mount.nfs"
     assert helper.stat().st_mode & 0o111
     assert helper.read_text().endswith(f'mount --bind {config.SHARED_VOLUMES} "$2"\n')
+
+
+def test_metadata_secret_is_one_for_nova_and_agents_and_for_root_alone(tmp_path: Path) -> None:
+    place = OpenStack(_lab(tmp_path, 50)).place
+    place.etc.mkdir(parents=True)
+    metadata.configure(place)
+    kept = place.etc / metadata.NOVA_FILE
+    before = kept.read_text()
+
+    metadata.configure(place)
+
+    assert kept.read_text() == before
+    files = [file for file in place.folder.rglob("*") if file.is_file()]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    nova, agent = ConfigParser(interpolation=None), ConfigParser(interpolation=None)
+    nova.read_string(before)
+    secret = nova["neutron"]["metadata_proxy_shared_secret"]
+    agent.read_string(config.metadata_agent(place, secret))
+    assert agent["DEFAULT"]["metadata_proxy_shared_secret"] == secret
+    assert len(secret) == 64
+    assert all(secret not in text for text in config.files(place).values())

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from hypercobalt.lab.storage import fuse
 from hypercobalt.lab.storage.files import Files
-from hypercobalt.lab.storage.fuse import ROOT, Op, Request
+from hypercobalt.lab.storage.fuse import ROOT, FuseRequest, Op
 
 
-def request(op: int, node: int = ROOT, body: bytes = b"") -> Request:
-    return Request(op, 1, node, os.getuid(), os.getgid(), 0, body)
+def request(op: int, node: int = ROOT, body: bytes = b"") -> FuseRequest:
+    return FuseRequest(op, 1, node, os.getuid(), os.getgid(), 0, body)
 
 
 class Kernel:
@@ -180,7 +180,7 @@ def test_a_write_over_what_has_space_needs_none(kernel: Kernel, tmp_path: Path) 
 
 def test_a_request_is_read_from_the_kernels_message() -> None:
     message = struct.pack("<IIQQIIIHH", 44, Op.LOOKUP, 7, ROOT, 1, 2, 3, 0, 0) + b"ab\0\0"
-    parsed = Request.parse(message)
-    assert parsed == Request(Op.LOOKUP, 7, ROOT, 1, 2, 3, b"ab\0\0")
+    parsed = FuseRequest.parse(message)
+    assert parsed == FuseRequest(Op.LOOKUP, 7, ROOT, 1, 2, 3, b"ab\0\0")
     assert parsed.names() == [b"ab", b""]
     assert fuse.answer(7, error=errno.EIO) == struct.pack("<IiQ", 16, -5, 7)

@@ -11,7 +11,7 @@ import pytest
 
 from hypercobalt.lab.storage.faults import FaultFiles, StorageFault
 from hypercobalt.lab.storage.files import Files
-from hypercobalt.lab.storage.fuse import ROOT, Op, Request
+from hypercobalt.lab.storage.fuse import ROOT, FuseRequest, Op
 from hypercobalt.lab.storage.server import Storage
 
 HEALTHY, BROKEN = 1, 2  # threads, one in each of two hosts
@@ -31,9 +31,9 @@ class Hosts:
         self.disk = self.node(self.folder, b"a.img")
         self.handle = self.number(Op.OPEN, self.disk, struct.pack("<II", os.O_RDWR, 0))
 
-    def request(self, op: int, node: int, body: bytes, pid: int = HEALTHY) -> Request:
+    def request(self, op: int, node: int, body: bytes, pid: int = HEALTHY) -> FuseRequest:
         self._unique += 1
-        return Request(op, self._unique, node, 0, 0, pid, body)
+        return FuseRequest(op, self._unique, node, 0, 0, pid, body)
 
     def node(self, parent: int, name: bytes) -> int:
         return self.number(Op.LOOKUP, parent, name + b"\0")

@@ -18,8 +18,8 @@ def facts(
     *,
     held: Collection[str] = (),
     ends: Mapping[str, str] | None = None,
-) -> rules.Facts:
-    return rules.Facts(WANTED, running, held, ends or {}, {"operator": "apiserver"})
+) -> rules.SupervisionFacts:
+    return rules.SupervisionFacts(WANTED, running, held, ends or {}, {"operator": "apiserver"})
 
 
 def test_nothing_is_done_while_everything_runs() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypercobalt.lab.vms.domain import Disk, Domain, Kernel, Port, Tuning, Watchdog, element
+from hypercobalt.lab.vms.domain import Domain, Kernel, Port, RawDisk, Tuning, Watchdog, element
 
 ID = uuid.UUID("00000000-0000-4000-8000-000000000001")
 PORT = uuid.UUID("00000000-0000-4000-8000-000000000002")
@@ -57,19 +57,19 @@ def document(domain: Domain) -> ET.Element:
             id="channel-of-the-guest-agent",
         ),
         pytest.param(
-            replace(PLAIN, disks=(Disk("/a", readonly=True),)),
+            replace(PLAIN, disks=(RawDisk("/a", readonly=True),)),
             "devices/disk/readonly",
             {},
             id="disk-that-cannot-be-written",
         ),
         pytest.param(
-            replace(PLAIN, disks=(Disk("/a", "report"),)),
+            replace(PLAIN, disks=(RawDisk("/a", "report"),)),
             "devices/disk/driver",
             {"name": "qemu", "type": "raw", "cache": "none", "error_policy": "report"},
             id="disk-uncached",
         ),
         pytest.param(
-            replace(PLAIN, disks=(Disk("/a"), Disk("/b"))),
+            replace(PLAIN, disks=(RawDisk("/a"), RawDisk("/b"))),
             "devices/disk[2]/target",
             {"dev": "vdb", "bus": "virtio"},
             id="second-disk",

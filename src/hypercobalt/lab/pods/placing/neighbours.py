@@ -20,14 +20,19 @@ Placed = tuple[tuple[Pod, Node], ...]
 
 
 def misses_company(pod: Pod, node: Node, placed: Placed) -> bool:
-    """Whether a Node lacks a pod that the pod requires to be near."""
-    for term in _required(_affinity(pod)):
-        if any(_near(term, node, other) and _selects(term, pod, one) for one, other in placed):
-            continue
-        alone = not any(_selects(term, pod, one) for one, _ in placed)
-        if not (alone and _selects(term, pod, pod) and term.topologyKey in node.metadata.labels):
-            return True  # the first pod of a group that wants its own company may be placed
-    return False
+    """Whether a Node lacks a pod that the pod requires to be near.
+
+    A pod is company only if all terms mean it, and then for each of them where it is.
+    """
+    terms = tuple(_required(_affinity(pod)))
+    company = [other for one, other in placed if _all_select(terms, pod, one)]
+    if all(any(_near(term, node, other) for other in company) for term in terms):
+        return False
+    if any(term.topologyKey in other.metadata.labels for term in terms for other in company):
+        return True
+    # The first pod of a group that wants its own company may be placed.
+    keys = all(term.topologyKey in node.metadata.labels for term in terms)
+    return not (keys and _all_select(terms, pod, pod))
 
 
 def avoids(pod: Pod, node: Node, placed: Placed) -> bool:
@@ -85,6 +90,10 @@ def _near(term: PodAffinityTerm, node: Node, other: Node) -> bool:
 
 def _place(labels: Mapping[str, str], key: str) -> str | None:
     return labels.get(key)
+
+
+def _all_select(terms: Iterable[PodAffinityTerm], owner: Pod, other: Pod) -> bool:
+    return all(_selects(term, owner, other) for term in terms)
 
 
 def _selects(term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:

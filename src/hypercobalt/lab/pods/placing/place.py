@@ -3,8 +3,8 @@
 Filters run in kube-scheduler's order, and the first that a Node does not pass gives its reason.
 Nothing is preempted: a pod of higher priority is placed before others, and evicts none.
 
-Source: kubernetes pkg/scheduler/framework (types.go, FitError), plugins/* (reasons) and
-framework/preemption.
+Source: kubernetes pkg/scheduler/framework (types.go, FitError), plugins/* (reasons),
+plugins/helper/normalize_score.go and framework/preemption.
 """
 
 from __future__ import annotations
@@ -136,18 +136,23 @@ def best(pod: Pod, feasible: Sequence[Node], cluster: Cluster) -> Node:
     can tell apart.
     """
     wanted = resources.requests(pod)
-    soft = _normal([-taints.unwelcome(pod, node) for node in feasible])
-    preferred = _normal([selecting.preference(pod, node) for node in feasible])
-    company = _normal([neighbours.company(pod, node, cluster.placed) for node in feasible])
+    unwelcome = _shares([taints.unwelcome(pod, node) for node in feasible])
+    preferred = _shares([selecting.preference(pod, node) for node in feasible])
+    company = _span([neighbours.company(pod, node, cluster.placed) for node in feasible])
     free = [_least_allocated(wanted, node, cluster) for node in feasible]
-    totals = [
-        3 * a + 2 * b + 2 * c + d for a, b, c, d in zip(soft, preferred, company, free, strict=True)
-    ]
+    scores = zip(unwelcome, preferred, company, free, strict=True)
+    totals = [-3 * a + 2 * b + 2 * c + d for a, b, c, d in scores]
     return feasible[totals.index(max(totals))]
 
 
-def _normal(scores: Sequence[int]) -> list[Fraction]:
-    """Scores from 0 to 100; all alike where they do not differ."""
+def _shares(scores: Sequence[int]) -> list[Fraction]:
+    """Scores in per cent of the highest one, as kube-scheduler has taints and preferences."""
+    most = max(scores)
+    return [Fraction(100 * score, most) if most else Fraction(0) for score in scores]
+
+
+def _span(scores: Sequence[int]) -> list[Fraction]:
+    """Scores from 0 to 100, as it has company; all alike where they do not differ."""
     low, span = min(scores), max(scores) - min(scores)
     return [Fraction(100 * (score - low), span) if span else Fraction(0) for score in scores]
 

@@ -53,23 +53,19 @@ def used(pods: Iterable[Pod]) -> Amounts:
 
 
 def insufficient(wanted: Mapping[str, Fraction], free: Mapping[str, Fraction]) -> list[str]:
-    """Names of resources of which more is wanted than is free; `pods` first, then as requested.
+    """Names of resources of which more is wanted than is free; `pods` first.
 
     Args:
         wanted: requests of the pod, which itself counts as one of `pods`.
         free: of the Node.
     """
     names = [name for name, amount in wanted.items() if amount > free.get(name, Fraction(0))]
-    return ([PODS] if free.get(PODS, Fraction(0)) < 1 else []) + sorted(names, key=_order)
+    return ([PODS] if free.get(PODS, Fraction(0)) < 1 else []) + names
 
 
 def left(have: Mapping[str, Fraction], taken: Mapping[str, Fraction]) -> Amounts:
     """What is free of each resource; less than nothing where too much was given away."""
     return {name: amount - taken.get(name, Fraction(0)) for name, amount in have.items()}
-
-
-def _order(name: str) -> tuple[bool, bool, str]:
-    return name != CPU, name != MEMORY, name
 
 
 def _of_container(container: Container) -> Amounts:

@@ -39,14 +39,13 @@ def matches_node(pod: Pod, node: Node) -> bool:
 
 
 def preference(pod: Pod, node: Node) -> int:
-    """Sum of the weights of the terms that the pod prefers and the Node matches."""
+    """Sum of the weights of the terms that the pod prefers and the Node matches.
+
+    An empty term weighs nothing.
+    """
     affinity = node_affinity(pod)
     terms = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity else ()
-    return sum(
-        term.weight
-        for term in terms
-        if _is_empty(term.preference) or matches_term(term.preference, node)
-    )
+    return sum(term.weight for term in terms if matches_term(term.preference, node))
 
 
 def node_affinity(pod: Pod) -> NodeAffinity | None:
@@ -74,9 +73,9 @@ def _all_hold(found: Iterable[NodeSelectorRequirement], labels: Mapping[str, str
 def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
     match operator:
         case "In":
-            return value is not None and value in values
+            return value in values
         case "NotIn":
-            return value is None or value not in values
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":

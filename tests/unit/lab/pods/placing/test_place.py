@@ -28,6 +28,10 @@ KVM = "devices.kubevirt.io/kvm"
 NONE_HELPS = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
 
 
+WEB = {"app": "web"}
+ZONE = "topology.kubernetes.io/zone"
+
+
 def amounts(given: dict[str, str]) -> dict[str, Quantity]:
     return {name: Quantity.lazy(text) for name, text in given.items()}
 
@@ -216,16 +220,23 @@ def test_term_without_requirements_matches_no_node() -> None:
     assert chosen(pod(affinity=requires()), [node()]) != "a"
 
 
-def prefers(key: str) -> Affinity:
-    one = NodeSelectorRequirement(key=key, operator="Exists")
-    term = PreferredSchedulingTerm(weight=50, preference=NodeSelectorTerm(matchExpressions=(one,)))
-    return Affinity(
-        nodeAffinity=NodeAffinity(preferredDuringSchedulingIgnoredDuringExecution=(term,))
+def prefers(**weights: int) -> Affinity:
+    """Affinity to Nodes with these labels."""
+    terms = tuple(
+        PreferredSchedulingTerm(
+            weight=weight,
+            preference=NodeSelectorTerm(
+                matchExpressions=(NodeSelectorRequirement(key=key, operator="Exists"),)
+            ),
+        )
+        for key, weight in weights.items()
     )
+    to_nodes = NodeAffinity(preferredDuringSchedulingIgnoredDuringExecution=terms)
+    return Affinity(nodeAffinity=to_nodes)
 
 
 def test_preferred_node_wins_over_the_emptier_one() -> None:
-    affinity = prefers("disk")
+    affinity = prefers(disk=50)
     nodes = [node("a"), node("b", labels={"disk": "ssd"})]
     busy = pod("busy", "b", cpu="2", memory="4Gi")
     assert chosen(pod(affinity=affinity), nodes, [busy]) == "b"
@@ -252,7 +263,51 @@ def test_soft_taint_that_is_tolerated_or_hard_one_of_another_node_weighs_nothing
 def test_soft_taint_weighs_more_than_a_preference_and_that_more_than_room() -> None:
     soft = Taint(key="k", effect="PreferNoSchedule")
     nodes = [node("a", taints=(soft,), labels={"disk": "ssd"}), node("b")]
-    assert chosen(pod(affinity=prefers("disk")), nodes) == "b"
+    assert chosen(pod(affinity=prefers(disk=50)), nodes) == "b"
+    company = with_company(prefers(disk=50), WEB)
+    there = pod("one", "b", labels=WEB)
+    nodes = [node("a", labels={"disk": "ssd"}), node("b")]
+    assert chosen(pod(affinity=company), nodes, [there]) == "a"  # as much as company: by name
+    both = [node("a"), node("b", taints=(soft,), labels={"disk": "ssd"})]
+    assert chosen(pod(affinity=company), both, [there]) == "b"  # but less than both together
+
+
+@pytest.mark.parametrize(("second", "expected"), [(90, "b"), (10, "a")])
+def test_preference_weighs_by_its_share_of_the_strongest(second: int, expected: str) -> None:
+    """Twice (100 - 90) is less than the 50 of an empty Node, and twice (100 - 10) is more."""
+    nodes = [node("a", labels={"first": ""}), node("b", labels={"second": ""})]
+    half = pod("half", "a", cpu="2", memory="4Gi")
+    affinity = prefers(first=100, second=second)
+    assert chosen(pod(affinity=affinity), nodes, [half]) == expected
+
+
+@pytest.mark.parametrize("full", ["a", "b"])
+def test_preference_that_weighs_as_much_as_room_leaves_it_to_the_name(full: str) -> None:
+    """Twice (100 - 75) is the 50 of an empty Node."""
+    nodes = [node(name, labels={"first": ""} if name == full else {"second": ""}) for name in "ab"]
+    half = pod("half", full, cpu="2", memory="4Gi")
+    assert chosen(pod(affinity=prefers(first=100, second=75)), nodes, [half]) == "a"
+
+
+def test_empty_preference_weighs_nothing() -> None:
+    empty = PreferredSchedulingTerm(weight=100, preference=NodeSelectorTerm())
+    given = prefers(first=20, second=18).nodeAffinity
+    assert given is not None
+    terms = (empty, *given.preferredDuringSchedulingIgnoredDuringExecution)
+    to_nodes = replace(given, preferredDuringSchedulingIgnoredDuringExecution=terms)
+    nodes = [node("a", labels={"second": ""}), node("b", labels={"first": ""})]
+    some = pod("some", "b", cpu="0.5", memory="1Gi")
+    # Twice (100 - 90) is more than the 12.5 of room, and with 100 for both would be 3.3.
+    assert chosen(pod(affinity=Affinity(nodeAffinity=to_nodes)), nodes, [some]) == "b"
+
+
+def test_soft_taints_weigh_by_their_number() -> None:
+    """Three times 100/4 is less than what an empty Node has more, and three times 100/2 is not."""
+    soft = tuple(Taint(key=key, effect="PreferNoSchedule") for key in "wxyz")
+    full = pod("full", "a", cpu="3.5", memory="7Gi")
+    for few, many, expected in ((3, 4, "b"), (1, 2, "a")):
+        nodes = [node("a", taints=soft[:few]), node("b", taints=soft[:many])]
+        assert chosen(pod(), nodes, [full]) == expected
 
 
 def test_node_that_is_left_with_more_is_taken_whatever_its_size() -> None:
@@ -265,6 +320,33 @@ def test_node_without_amounts_is_the_last_choice() -> None:
     nothing = replace(node("a"), status=NodeStatus(allocatable=amounts({"pods": "10"})))
     assert chosen(pod(), [nothing, node("b")]) == "b"
     assert chosen(pod(), [nothing]) == "a"
+
+
+def only(name: str, **have: str) -> Node:
+    """A Node with no other amounts."""
+    return replace(node(name), status=NodeStatus(allocatable=amounts({"pods": "10", **have})))
+
+
+def test_full_node_is_no_better_than_one_without_amounts() -> None:
+    full = pod("full", "a", cpu="4", memory="8Gi")
+    assert chosen(pod(), [node("a"), only("b")], [full]) == "a"
+    also = pod("also", "b", cpu="4")
+    assert chosen(pod(), [node("a"), only("b", cpu="4")], [full, also]) == "a"
+
+
+def test_pod_without_requests_fills_no_node() -> None:
+    assert chosen(pod(), [node("a", cpu="2"), node("b", cpu="8")]) == "a"
+
+
+def test_node_that_gave_away_too_much_has_nothing_left() -> None:
+    placed = [pod("x", "a", cpu="5", memory="8Gi"), pod("y", "b", cpu="3.5", memory="8Gi")]
+    assert chosen(pod(), [node("a"), node("b")], placed) == "b"
+
+
+def test_node_lacks_what_it_does_not_name() -> None:
+    assert f"Insufficient {KVM}" in chosen(pod(limits={KVM: "1"}), [only("a", cpu="4")])
+    unnamed = replace(node("a"), status=NodeStatus(allocatable=amounts({"cpu": "4"})))
+    assert "Too many pods" in chosen(pod(), [unnamed])
 
 
 def test_last_place_of_a_node_is_taken() -> None:
@@ -320,6 +402,8 @@ def test_init_containers_count_as_the_most_that_runs_at_once() -> None:
     assert "Insufficient cpu" in chosen(wants(container("3")), given)
     assert "Insufficient cpu" in chosen(wants(container("1", "Always"), container("2")), given)
     assert "Insufficient cpu" in chosen(wants(container("1.5", "Always")), given)
+    spec = replace(pod().spec, initContainers=(container("0.5"),))
+    assert chosen(replace(pod(), spec=spec), [node(cpu="0.7")]) == "a"
 
 
 @pytest.mark.parametrize("text", ["1e999999", "nonsense", "-5"])
@@ -335,17 +419,19 @@ def beside(
     return PodAffinityTerm(topologyKey=key, labelSelector=selector, namespaces=namespaces)
 
 
-def near(term: PodAffinityTerm) -> Affinity:
-    return Affinity(podAffinity=PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,)))
+def near(*terms: PodAffinityTerm) -> Affinity:
+    return Affinity(podAffinity=PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=terms))
+
+
+def with_company(affinity: Affinity, labels: dict[str, str]) -> Affinity:
+    term = WeightedPodAffinityTerm(weight=100, podAffinityTerm=beside(labels))
+    terms = PodAffinity(preferredDuringSchedulingIgnoredDuringExecution=(term,))
+    return replace(affinity, podAffinity=terms)
 
 
 def away(term: PodAffinityTerm) -> Affinity:
     terms = PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,))
     return Affinity(podAntiAffinity=terms)
-
-
-WEB = {"app": "web"}
-ZONE = "topology.kubernetes.io/zone"
 
 
 def test_pods_that_avoid_each_other_go_to_other_nodes() -> None:
@@ -359,10 +445,16 @@ def test_pods_that_avoid_each_other_go_to_other_nodes() -> None:
     )
 
 
+def test_pod_that_is_not_meant_may_be_beside_one_that_avoids_others() -> None:
+    there = pod("one", "a", affinity=away(beside({"app": "db"})))
+    assert chosen(pod(labels=WEB), [node("a")], [there]) == "a"
+
+
 def test_pod_keeps_away_from_one_that_would_not_mind() -> None:
     there = pod("one", "a", labels=WEB)
-    assert "1 node(s) didn't match pod anti-affinity rules" in chosen(
-        pod(affinity=away(beside(WEB))), [node("a")], [there]
+    assert chosen(pod(affinity=away(beside(WEB))), [node("a")], [there]) == (
+        "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 
 
@@ -385,6 +477,26 @@ def test_pod_goes_where_its_company_is() -> None:
 def test_first_pod_of_a_group_may_be_placed() -> None:
     alone = pod(labels=WEB, affinity=near(beside(WEB)))
     assert chosen(alone, [node("a")]) == "a"
+    zoned = pod(labels=WEB, affinity=near(beside(WEB, key=ZONE)))
+    nodes = [node("a"), node("b", labels={ZONE: "1"})]
+    assert chosen(zoned, nodes) == "b"  # a has no zone that others could follow into
+    # One that is in no zone is no company to follow.
+    assert chosen(zoned, nodes, [pod("one", "a", labels=WEB)]) == "b"
+
+
+def test_company_is_pods_that_all_terms_mean() -> None:
+    nodes = [node("a", labels={ZONE: "1"}), node("b", labels={ZONE: "1"})]
+    both = {**WEB, "tier": "front"}
+    terms = near(beside(WEB, key=ZONE), beside({"tier": "front"}))
+    halves = [pod("one", "a", labels=WEB), pod("two", "b", labels={"tier": "front"})]
+    assert "didn't match pod affinity rules" in chosen(pod(affinity=terms), nodes, halves)
+    assert chosen(pod(affinity=terms), nodes, [*halves, pod("three", "b", labels=both)]) == "b"
+    zoneless = [node("a"), node("b", labels={ZONE: "1"})]
+    assert chosen(pod(labels=both, affinity=terms), zoneless) == "b"
+    # The first of its group is one that all terms mean as well.
+    assert chosen(pod(labels=both, affinity=terms), nodes, halves) == "a"
+    half = pod(labels=WEB, affinity=terms)
+    assert "didn't match pod affinity rules" in chosen(half, nodes, halves)
 
 
 @pytest.mark.parametrize(("namespaces", "expected"), [((), "a"), (("other",), "b")])

@@ -1,0 +1,73 @@
+"""What a host has of its pods, where systemd reports late or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+from tests.unit.lab.pods.running.objects import SETTINGS, UID
+
+from hypercobalt.adapters.host.fake_transient import FakeTransientUnits
+from hypercobalt.adapters.host.port import HostError
+from hypercobalt.adapters.host.transient_model import TransientUnit, UnitRun
+from hypercobalt.adapters.network.addressing import PodRange
+from hypercobalt.adapters.network.fake import FakePodNetworks
+from hypercobalt.lab.pods.running.directories import PodDirectories
+from hypercobalt.lab.pods.running.host import PodHost
+from hypercobalt.lab.pods.running.unit import PREFIX, unit_name
+
+UNIT = TransientUnit(name=unit_name(UID), command=("/bin/true",))
+
+
+class LateUnits(FakeTransientUnits):
+    """A systemd whose watch of all pods shows nothing but what was there when it began."""
+
+    async def watch(self, prefix: str) -> AsyncGenerator[tuple[UnitRun, ...] | HostError]:
+        async for now in super().watch(prefix):
+            yield now
+            if prefix == PREFIX:
+                await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def following(units: LateUnits, directory: Path) -> AsyncIterator[PodHost]:
+    directories = PodDirectories(directory, directory / "images")
+    networks = FakePodNetworks(PodRange(IPv4Network(SETTINGS.network)))
+    host = PodHost(units, networks, directories, SETTINGS, lambda _: None)
+    stop = asyncio.Event()
+    task = asyncio.create_task(host.follow(stop))
+    try:
+        assert await host.run_of(UID) is None  # the watch has begun
+        volume = directory / "pods" / UID / "volumes/kubernetes.io~empty-dir/sockets"
+        volume.mkdir(parents=True)
+        (volume / "launcher-sock").touch()  # so the launcher has begun
+        yield host
+    finally:
+        stop.set()
+        await task
+
+
+async def test_pod_whose_unit_the_watch_does_not_show_yet_is_not_lost(tmp_path: Path) -> None:
+    units = LateUnits()
+    async with following(units, tmp_path) as host:
+        await units.start(UNIT)
+        run = await host.run_of(UID)
+        assert run is not None
+        assert not run.over
+
+
+async def test_pod_is_lost_once_systemd_has_no_unit_of_it(tmp_path: Path) -> None:
+    async with following(LateUnits(), tmp_path) as host:
+        assert await host.run_of(UID) is None
+
+
+async def test_pod_is_not_lost_while_systemd_cannot_be_asked(tmp_path: Path) -> None:
+    units = LateUnits()
+    async with following(units, tmp_path) as host:
+        units.leave()
+        with pytest.raises(HostError):
+            await host.run_of(UID)
