@@ -27,6 +27,9 @@ settings.load_profile("any-machine")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     rings.add_options(parser)
+    parser.addoption(
+        "--soak", type=float, default=25.0, help="seconds of random failures, in tests of those"
+    )
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,7 @@ import ctypes
 import gc
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,3 +84,12 @@ def resident_mib() -> float:
     ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
+
+
+def grown(looks: Sequence[float]) -> float:
+    """How much more stays in memory at the end than in the middle.
+
+    The least of some looks each: an allocator gives back later what was needed for a moment.
+    """
+    some, middle = max(1, len(looks) // 4), len(looks) // 2
+    return min(looks[-some:]) - min(looks[middle : middle + some])

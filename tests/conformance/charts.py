@@ -15,6 +15,7 @@ from tests.conformance.wire import Body, Json
 
 from hypercobalt.api.host_certificate import CertificateSource
 from hypercobalt.lab import rights
+from hypercobalt.lab.pods.rights import VIRT_NAMESPACE
 
 RELEASE, NAMESPACE = "op", "hypervisors"
 RENDERER = Path(__file__).with_name("chart") / "render.go"
@@ -91,14 +92,14 @@ def over(own: Json, given: Json) -> Json:
 
 
 def lab_rights() -> dict[str, str]:
-    """What of the charts is about rights, as the lab installs them: text of each file by name."""
+    """The charts' roles and bindings, as the lab installs them: text of each file by name."""
     nova, direct = _lab_rights("nova"), _lab_rights("direct")
     held = {rights.key(body): body for body in nova}
     assert held.keys() <= {rights.key(body) for body in direct}, "rights of Nova alone"
     more = [body for body in direct if held.get(rights.key(body)) != body]
     return {
         name: yaml.safe_dump_all(bodies, sort_keys=False, width=100)
-        for name, bodies in ((rights.DATA, nova), (rights.DIRECT, more))
+        for name, bodies in ((rights.DATA, nova), (rights.DIRECT, more), (rights.VIRT, _virt()))
     }
 
 
@@ -122,13 +123,23 @@ def _lab_rights(compute: rights.Compute) -> list[Body]:
         },
     }
     namespaces = {"hypercobalt-ovs-agent": rights.OVS_NAMESPACE}
-    wanted = {kind.resource.kind for kind in rights.KINDS}
     found: list[Body] = []
     for chart, values in charts.items():
         named: Body = {"fullnameOverride": chart, **values}
         namespace = namespaces.get(chart, rights.NAMESPACE)
-        objects = rendered(chart, named, release="lab", namespace=namespace)
-        found += [body for body in objects if body["kind"] in wanted]
+        found += _rights_of(rendered(chart, named, release="lab", namespace=namespace))
+    return found
+
+
+def _virt() -> list[Body]:
+    chart = "hypercobalt-virt"
+    named: Body = {"fullnameOverride": chart}
+    return _rights_of(rendered(chart, named, release="lab", namespace=VIRT_NAMESPACE))
+
+
+def _rights_of(objects: list[Body]) -> list[Body]:
+    wanted = {kind.resource.kind for kind in rights.KINDS}
+    found = [body for body in objects if body["kind"] in wanted]
     for body in found:
         body["metadata"].pop("labels", None)
     return found

@@ -6,7 +6,7 @@ It looks at owner references as well: the admission plugin for them makes reques
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,13 +105,19 @@ class Cluster:
 
 
 @contextmanager
-def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> Iterator[Cluster]:
+def permitted(
+    folder: Path,
+    objects: Iterable[Body],
+    namespaces: set[str],
+    more: Mapping[str, object] | None = None,
+) -> Iterator[Cluster]:
     """Start it, and make the chart's objects there; nothing runs them.
 
     Args:
         folder: empty.
         objects: of the chart, with one ServiceAccount.
         namespaces: that must be there besides those of any cluster.
+        more: flags of the kube-apiserver, without their dashes.
     """
     policy, audit = folder / "policy.yaml", folder / "audit.log"
     policy.write_text(POLICY)
@@ -119,6 +125,7 @@ def permitted(folder: Path, objects: Iterable[Body], namespaces: set[str]) -> It
         "audit-policy-file": policy,
         "audit-log-path": audit,
         "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
+        **(more or {}),
     }
     with real_server(folder, more=flags) as server:
         install_definitions(server, [*own_definitions(), CERT_MANAGER, CERTIFICATE_REQUESTS])
@@ -169,6 +176,28 @@ def only(objects: Iterable[Body], kind: str) -> Body:
     """The one object of a kind."""
     (found,) = (body for body in objects if body["kind"] == kind)
     return found
+
+
+def of_account(objects: Iterable[Body], account: str) -> list[Body]:
+    """The objects without the accounts of others, and without what is bound to these alone."""
+    objects = list(objects)
+
+    def is_of(body: Body) -> bool:
+        return any(subject["name"] == account for subject in body["subjects"])
+
+    bindings = [body for body in objects if "subjects" in body]
+    others = {body["roleRef"]["name"] for body in bindings if not is_of(body)} - {
+        body["roleRef"]["name"] for body in bindings if is_of(body)
+    }
+    return [
+        body
+        for body in objects
+        if not (
+            (body["kind"] == "ServiceAccount" and body["metadata"]["name"] != account)
+            or ("subjects" in body and not is_of(body))
+            or (body["kind"] in {"Role", "ClusterRole"} and body["metadata"]["name"] in others)
+        )
+    ]
 
 
 def granted(objects: Iterable[Body]) -> set[Grant]:

@@ -28,7 +28,7 @@ from tests.integration.runtime.scripted import eventually
 from tests.sockets import left_to_the_collector
 
 from hypercobalt.adapters.host.boot import Boot
-from hypercobalt.adapters.host.fake import FakeShutdown, FakeSystem
+from hypercobalt.adapters.host.fake import FakePods, FakeShutdown, FakeSystem
 from hypercobalt.adapters.host.model import OperatingSystem
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.vocabulary import Stopped
@@ -46,7 +46,7 @@ from hypercobalt.api.sealing import PrivateKey
 from hypercobalt.api.workloads import Pod, PodSpec
 from hypercobalt.node_agent.agent import Host, register
 from hypercobalt.node_agent.host.shutdown_drain import make_eviction
-from hypercobalt.node_agent.settings import MigrationNames, Retention, Settings
+from hypercobalt.node_agent.settings import MigrationNames, NodeAgentSettings, Retention
 from hypercobalt.operator.agents.pods import still_running
 from hypercobalt.runtime import (
     ForbiddenError,
@@ -101,7 +101,7 @@ async def agent(
     """Run an agent with all its parts, as the ServiceAccount."""
     pki = folder / name
     pki.mkdir(exist_ok=True)
-    given = Settings(
+    given = NodeAgentSettings(
         name,
         name,
         namespace=SPACE,
@@ -115,7 +115,7 @@ async def agent(
         **settings,  # type: ignore[arg-type]
     )
     system = FakeSystem(OperatingSystem(pretty_version="Some", kernel_name="Linux"))
-    host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system, Boot("b1"))
+    host = Host(libvirt, host_units(), shutdown or FakeShutdown(), system, Boot("b1"), FakePods())
     metrics = Metrics()
     async with Kube(
         load_connection(cluster.on(name)), field_manager="kvm-node-agent", metrics=metrics

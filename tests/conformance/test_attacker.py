@@ -198,7 +198,7 @@ class Others:
 
 
 def _of_the_operator(fleet: Fleet) -> Json:
-    """What of the own Hypervisor is not its agent's."""
+    """Fields of the own Hypervisor that its agent may not write."""
     (kind,) = (kind for kind in KINDS if kind.plural == "hypervisors")
     (own,) = (item for item in fleet.items(kind) if _is_own(kind, item))
     mine = {*written_by(Hypervisor, Writer.NODE_AGENT), "conditions"}

@@ -54,7 +54,7 @@ from hypercobalt.compute.fake import FakeCompute
 from hypercobalt.compute.model import Server as Instance
 from hypercobalt.compute.model import Size
 from hypercobalt.operator.assembly import add_controllers
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.settings import Issuing
 from hypercobalt.operator.election import election, lease_name
 from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,

@@ -38,6 +38,7 @@ _OPERATOR: Body = {
 CHARTS: dict[str, tuple[str, Body]] = {
     "node agent": ("hypercobalt-node-agent", _AGENT),
     "OVS agent": ("hypercobalt-ovs-agent", {}),
+    "virt": ("hypercobalt-virt", {}),
     "operator, requests": ("hypercobalt-operator", _OPERATOR),
     "operator, Secrets": (
         "hypercobalt-operator",
@@ -88,6 +89,7 @@ PAGE = (ROOT / "docs/security.md").read_text()
 SECTIONS = {
     "node agent": "### Node agent of host A",
     "OVS agent": "### OVS agent of host A",
+    "virt": "### The actors of VirtualMachineInstances",
     "operator, requests": "### Operator",
     "operator, Secrets": "### Operator",
 }
@@ -101,6 +103,11 @@ WORDS = {
     "tokenreviews": "TokenReview",
     "certificaterequests": "CertificateRequests",
     "ovsnodes": "OVSNode",
+    "virtualmachineinstances": "VirtualMachineInstance",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "apiservices": "APIService",
+    "serviceaccounts": "ServiceAccount",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 }
 
 

@@ -24,8 +24,9 @@ from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.core import Node
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.meta import Object, ObjectMeta
-from hypercobalt.operator.nodes.gardener import IMAGE, Signal, decide
-from hypercobalt.operator.nodes.gardener import NAMESPACE as SPACE
+from hypercobalt.operator.nodes.gardener import GardenerSignal, decide
+from hypercobalt.operator.settings import GARDENER_NAMESPACE as SPACE
+from hypercobalt.operator.settings import SIGNAL_IMAGE as IMAGE
 from hypercobalt.operator.shared.node_facts import HYPERVISOR_LABEL
 
 pytestmark = pytest.mark.timeout(180)  # Go compiles its standard library the first time
@@ -110,14 +111,14 @@ def ensure(server: Server, path: str, body: Body) -> None:
 
 
 @pytest.fixture
-def signal(operator: Operator) -> Signal:
+def signal(operator: Operator) -> GardenerSignal:
     """What the operator itself writes for a Node."""
     found = call(operator.server, "GET", f"/api/v1/nodes/{HELD}")["metadata"]
     node = Node(metadata=ObjectMeta(name=HELD, uid=found["uid"]))
     hypervisor = Hypervisor(metadata=ObjectMeta(name=HELD))
     lives = over(to_builtins(hypervisor), {"spec": {"lifecycleEnabled": True}})
     plan = decide(node, msgspec.convert(lives, Hypervisor), IMAGE, SPACE, signalled=False)
-    assert isinstance(plan, Signal)
+    assert isinstance(plan, GardenerSignal)
     return plan
 
 
@@ -135,7 +136,7 @@ def with_container(whole: Body, **changes: Json) -> Json:
     return with_pod(whole, containers=[{**container, **changes}])
 
 
-def test_what_the_operator_writes_is_taken(operator: Operator, signal: Signal) -> None:
+def test_what_the_operator_writes_is_taken(operator: Operator, signal: GardenerSignal) -> None:
     for path, obj in ((DEPLOYMENTS, signal.deployment), (BUDGETS, signal.budget)):
         named = f"{path}/{obj.metadata.name}?fieldManager=maintenance&force=true"
         for code in (201, 200):
@@ -199,20 +200,22 @@ CONTAINERS: dict[str, Body] = {
 
 @pytest.mark.parametrize("name", PODS)
 def test_a_pod_has_nothing_but_what_the_operator_gives_it(
-    operator: Operator, signal: Signal, name: str
+    operator: Operator, signal: GardenerSignal, name: str
 ) -> None:
     assert operator.create(DEPLOYMENTS, with_pod(body_of(signal.deployment), **PODS[name])) == 403
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_container_has_nothing_but_what_the_operator_gives_it(
-    operator: Operator, signal: Signal, name: str
+    operator: Operator, signal: GardenerSignal, name: str
 ) -> None:
     whole = with_container(body_of(signal.deployment), **CONTAINERS[name])
     assert operator.create(DEPLOYMENTS, whole) == 403
 
 
-def test_a_deployment_and_a_budget_are_those_of_a_node(operator: Operator, signal: Signal) -> None:
+def test_a_deployment_and_a_budget_are_those_of_a_node(
+    operator: Operator, signal: GardenerSignal
+) -> None:
     good, budget = body_of(signal.deployment), body_of(signal.budget)
     labels = {"cobaltcore-maintenance-controller": f"maint-{HELD}"}
     wrong: list[tuple[str, Body]] = [

@@ -32,7 +32,7 @@ from hypercobalt.api.ovsnode import NodeReference, OVSNode, OVSNodeSpec, OVSNode
 from hypercobalt.api.times import micro_time
 from hypercobalt.operator.agents.leases import OVS_AGENT
 from hypercobalt.ovs_agent.agent import NAME, REPORTER, register
-from hypercobalt.ovs_agent.settings import Settings
+from hypercobalt.ovs_agent.settings import OVSAgentSettings
 from hypercobalt.runtime import (
     ForbiddenError,
     Kube,
@@ -98,7 +98,9 @@ async def agent(
     cluster: Cluster, node: str, switch: FakeSwitch, folder: Path
 ) -> AsyncIterator[None]:
     """Run an agent with all its parts, as the ServiceAccount in a pod on its Node."""
-    given = Settings(node, namespace=SPACE, ovs_rundir=folder, diagnostics=Address("127.0.0.1", 0))
+    given = OVSAgentSettings(
+        node, namespace=SPACE, ovs_rundir=folder, diagnostics=Address("127.0.0.1", 0)
+    )
     metrics = Metrics()
     async with Kube(
         load_connection(cluster.on(node)), field_manager=NAME, metrics=metrics

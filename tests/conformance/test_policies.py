@@ -230,6 +230,27 @@ async def test_variables_and_match_conditions_are_evaluated(api: Api) -> None:
     await forget(api, made)
 
 
+@scenario
+async def test_variables_that_fail_are_named_where_they_are_needed(api: Api) -> None:
+    made = policy(
+        api,
+        "named",
+        {"expression": "has(object.data) || variables.more"},
+        {"expression": "has(variables.size) && variables.size < 2", "message": "too large"},
+        {"expression": "variables.size == 0 || variables.more"},
+        {"expression": "object.data.a == '1' || variables.more && object.data.none == '1'"},
+        variables=[
+            {"name": "size", "expression": "has(object.data) ? object.data.size() : 0 // or none"},
+            {"name": "broken", "expression": "object.data.none == '2'"},
+            {"name": "more", "expression": "variables.size > 0 && variables.broken"},
+        ],
+    )
+    await enforce(api, made)
+    for name, data in (("none", {}), ("one", {"a": "1"}), ("two", {"a": "1", "b": "2"})):
+        await api.post(api.at("configmaps"), {"metadata": {"name": name}, "data": data})
+    await forget(api, made)
+
+
 def _right(kind: str) -> Body:
     group = "rbac.authorization.k8s.io"
     if kind == "Role":
@@ -323,6 +344,11 @@ async def test_bad_policies_are_refused(api: Api) -> None:
         "POST", POLICIES, policy(api, "early", {"expression": "true"}, variables=early)
     )
     api.record("create early", [answer.status, answer["details"]["causes"][0]["field"]])
+    twice = [{"name": "a", "expression": "1"}, {"name": "a", "expression": "variables.a + 1"}]
+    answer = await api.request(
+        "POST", POLICIES, policy(api, "again", {"expression": "variables.a == 2"}, variables=twice)
+    )
+    api.record("create again", answer.status)
     twice = [{"name": "a", "expression": "true"}] * 2
     answer = await api.request(
         "POST", POLICIES, policy(api, "twice", {"expression": "true"}, matchConditions=twice)

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 import trustme
 from tests.conformance.charts import NAMESPACE, rendered
-from tests.conformance.permitted import Cluster, Grant, granted, permitted
+from tests.conformance.permitted import Cluster, Grant, granted, of_account, permitted
 from tests.conformance.prepare import call, install_definitions
 from tests.conformance.real import Server, StartError, free_port, process
 from tests.conformance.script import Api, Pair, scenario
 from tests.conformance.targets import COBALT, SUBJECT, client_of, embedded_server
+from tests.conformance.virt_grants import OF_CONSOLES
 from tests.conformance.wire import Body, Json
 
 from hypercobalt.api.kubevirt import definition
@@ -65,7 +66,7 @@ def actor(name: str) -> Sequence[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def objects() -> list[Body]:
     """The chart's objects, with webhooks at a port of this machine."""
-    made = rendered(CHART)
+    made = of_account(rendered(CHART), "kubevirt-apiserver")
     port = free_port()
     for body in made:
         for webhook in body.get("webhooks", ()):
@@ -163,7 +164,7 @@ async def test_instance_is_defaulted_whoever_creates_it_how(api: Api) -> None:
 
 
 @scenario
-async def test_mutated_fields_have_no_owner(api: Api) -> None:
+async def test_fields_set_by_admission_have_no_owner(api: Api) -> None:
     one = instances(api.namespace, "one")
     await api.apply(one, vmi())
     other = vmi()
@@ -234,9 +235,11 @@ async def test_instance_that_is_deleted_waits_for_its_finalizer(api: Api) -> Non
     await api.get(one)
 
 
-def test_virt_api_asks_for_what_its_chart_allows(cluster: Cluster, objects: list[Body]) -> None:
+def test_virt_api_needs_no_right_that_its_chart_lacks(
+    cluster: Cluster, objects: list[Body]
+) -> None:
     assert cluster.forbidden() == []
-    assert cluster.used(objects) == granted(objects) - HIDDEN
+    assert cluster.used(objects) == granted(objects) - HIDDEN - OF_CONSOLES
 
 
 def test_ca_that_is_taken_away_is_written_again(cluster: Cluster) -> None:

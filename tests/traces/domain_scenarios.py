@@ -25,7 +25,7 @@ from hypercobalt.lab.lab import Lab
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.domain import CrashAction, ErrorPolicy, Watchdog, WatchdogAction
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request, Storage
+from hypercobalt.lab.vms.request import Storage, VMRequest
 from hypercobalt.runtime import SystemClock
 from tests.traces.domain_trace import Found, Link, Side
 from tests.traces.trace import Recorded
@@ -144,7 +144,7 @@ class Stage:
     ) -> None:
         """Start the guest."""
         await Fleet(self.lab).add(
-            Request(
+            VMRequest(
                 name=VM,
                 kind="boot",
                 program=program,

@@ -23,7 +23,7 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.runtime import SystemClock
 from tests.traces.trace import Recorded, Sample, Side, Trace, save
 
@@ -141,7 +141,7 @@ async def record(lab: Lab, name: str) -> None:
     scenario, act = SCENARIOS[name]
     one, other = lab.hosts
     fleet, began = Fleet(lab), SystemClock().now()
-    await fleet.add(Request(name=VM, host=one.name, network=False))
+    await fleet.add(VMRequest(name=VM, host=one.name, network=False))
     uuid = str(fleet.id_of(VM))
     try:
         began = SystemClock().now()

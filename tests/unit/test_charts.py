@@ -23,6 +23,7 @@ OPERATOR: timedelta = inspect.signature(Manager).parameters["stop_deadline"].def
         ("hypercobalt-node-agent/templates/daemonset.yaml", STOP_DEADLINE),
         ("hypercobalt-ovs-agent/templates/daemonset.yaml", STOP_DEADLINE),
         ("hypercobalt-virt/templates/api.yaml", OPERATOR),
+        ("hypercobalt-virt/templates/controller.yaml", OPERATOR),
     ],
 )
 def test_a_pod_is_not_killed_before_its_process_would_end_itself(

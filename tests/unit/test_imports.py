@@ -13,6 +13,10 @@ LEAN = {
         "hypercobalt.cli.ovs_agent",
         "hypercobalt.tls.self_signed",
     ),
+    "processes of a cluster, until they become their own": (
+        "hypercobalt.cli.operator",
+        "hypercobalt.cli.virt_handler",
+    ),
     "the certificates of a server": ("hypercobalt.pki.certificates",),
     "the BMC of a lab's host": ("hypercobalt.lab.bmc.__main__",),
     "the kubelet of a lab's host": ("hypercobalt.lab.heartbeat",),

@@ -13,7 +13,7 @@ import pytest
 
 import hypercobalt
 from hypercobalt.runtime import endpoints
-from hypercobalt.virt.api import pages
+from hypercobalt.virt.api import pages, subresource_server, subresources
 
 SOURCE = Path(hypercobalt.__file__).parent
 BY_HAND = {
@@ -40,10 +40,11 @@ BOUND = {
 PORTS = {
     "apiserver/http.py": ("Listener", "the API: 6443"),
     "runtime/endpoints.py": ("Listener", "pages, below"),
-    "runtime/manager.py": ("Endpoints", "health: 8081, 8082; metrics: 8443, 9177, 9178"),
+    "runtime/manager.py": ("Endpoints", "health: 8081, 8082, 8083; metrics: 8443, 9177, 9178"),
     "operator/ha/contract.py": ("Endpoints", "high availability, switched by others: 8444"),
-    "agent/diagnostics/server.py": ("Endpoints", "diagnostics: 9187, 9188"),
+    "agent/diagnostics/pinned_server.py": ("Endpoints", "diagnostics: 9187, 9188; consoles: 9189"),
     "virt/api/process.py": ("Endpoints", "webhooks of virt-api: 8443"),
+    "virt/api/subresource_server.py": ("Endpoints", "consoles, for the API server: 8445"),
 }
 """Who opens ports, with what."""
 
@@ -95,12 +96,16 @@ def test_table_names_who_opens_ports(door: str) -> None:
 
 
 def test_pages_are_bounded_wherever_they_are_made() -> None:
-    """No caller lifts the bounds of pages: virt-api has fewer places, for longer bodies."""
+    """No caller lifts the bounds of pages but one: virt-api has fewer places, for longer bodies.
+
+    Consoles have more of them: an API server is one address, and sessions last for hours.
+    """
     given = {
         module
         for module, tree in MODULES.items()
         for name, call in calls(tree)
         if name == "Endpoints" and any(one.arg == "bounds" for one in call.keywords)
     }
-    assert given == {"virt/api/process.py"}
+    assert given == {"virt/api/process.py", "virt/api/subresource_server.py"}
     assert pages.BOUNDS.places < endpoints.BOUNDS.places
+    assert subresource_server.BOUNDS.places // 2 > subresources.SESSIONS

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("src", "tests", "benchmarks")
-_BEGINNING = r"(?:Of|By|For)\b"
+_BEGINNING = r"(?:Of|By|For|It)\b"
 _INSIDE = r";\s+gives\b|\b(?:is|are|was|were)\s+(?:not\s+)?to\s+be\b|\b(?:[Aa]new|[Ll]ikewise)\b"
 PHRASE = re.compile(rf"\A\s*{_BEGINNING}|{_INSIDE}")
 MAY_HOLD = re.compile(rf"[\"']\s*{_BEGINNING}|{_INSIDE}")
@@ -43,6 +43,7 @@ def phrases(source: str) -> list[tuple[int, str]]:
         ("Of the host, in MiB.", "Of"),
         ("By name.", "By"),
         ("For the operator alone.", "For"),
+        ("It runs again on its host.", "It"),
         ("Start it; gives whether it runs.", "; gives"),
         ("A host that is to be fenced.", "is to be"),
         ("Hosts that are not to be fenced.", "are not to be"),

@@ -1,20 +1,25 @@
-"""What of a site may be arranged in another way: fence devices, stored definitions, and Secrets."""
+"""Parts of a site that vary from run to run: fence devices, stored definitions, and Secrets."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.conformance.wire import Body
+from tests.integration.cert_manager import request_of_agent
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, parse
 from hypercobalt.adapters.libvirt.documents.portable.allowed import Allowed
 from hypercobalt.adapters.libvirt.port import Daemons
+from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.definitions import HOST_LABEL, HostDefinitions, pack
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.sealing import Owner, PublicKey
+from hypercobalt.api.signing_request import key_digest
 from hypercobalt.compute.connect import ReadDefinitions
 from hypercobalt.compute.direct.definitions import StoredByAgents
 from hypercobalt.compute.direct.directory import HypervisorDirectory
@@ -25,11 +30,14 @@ from hypercobalt.compute.direct.settings import DirectSettings
 from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.port import ComputeService
 from hypercobalt.lab import rights
-from hypercobalt.operator.assembly import Connect, Options, add_controllers
+from hypercobalt.operator.assembly import Connect, add_controllers
 from hypercobalt.operator.ha.devices.template_fences import Open
+from hypercobalt.operator.settings import OperatorOptions
 from hypercobalt.runtime import Clock, Manager, Metrics
 
 SHARED: Final = "/shared/vms"
+ISSUER: Final = "nova-ca"
+"""Name of the issuer of the hosts' certificates."""
 KEY: Final = "hypercobalt-operator-definitions-key"
 """Name of the Secret with the key that definitions are sealed for."""
 CREDENTIALS: Final = "lab-bmc"
@@ -40,6 +48,35 @@ BOARDS_AT: Final = "192.0.2.250"
 PASSWORD: Final = "board-password-8d1f"
 CONSOLE: Final = "console-password-{host}-42c7"
 """Console password in the definition of each guest, by its host."""
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A key that no host has."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+HOST_KEY: Final = new_key()
+"""The key on the captured host, whose agent's certificate is for it."""
+
+
+def certificate_request(host: str, address: str, key: ec.EllipticCurvePrivateKey) -> Body:
+    """A request as an agent makes it; its name follows from its key."""
+    made = request_of_agent(host, address, issuer=ISSUER, key=key)
+    digest = hashlib.sha256(made.spec.request).hexdigest()[:10]
+    body: Body = to_builtins(made)
+    body |= {"apiVersion": "cert-manager.io/v1", "kind": "CertificateRequest"}
+    body["metadata"] |= {"name": f"libvirt-{host}-{digest}", "namespace": rights.NAMESPACE}
+    body["spec"]["username"] = f"system:serviceaccount:{rights.NAMESPACE}:{rights.NODE_AGENT}"
+    return body
+
+
+def is_of_the_host(request: Body) -> bool:
+    """Whether a request is for the key on the captured host."""
+    theirs, own = (
+        key_digest(base64.b64decode(one["spec"]["request"]))
+        for one in (request, certificate_request("any", "192.0.2.1", HOST_KEY))
+    )
+    return theirs == own
 
 
 def port(number: int) -> str:
@@ -69,7 +106,7 @@ def labels(number: int) -> dict[str, str]:
 
 
 def add(
-    manager: Manager, options: Options, metrics: Metrics, connect: Connect, open_: Open
+    manager: Manager, options: OperatorOptions, metrics: Metrics, connect: Connect, open_: Open
 ) -> None:
     """Add the operator's controllers, with what opens a fence device."""
     add_controllers(manager, options, metrics, connect, open_device=open_)

@@ -31,6 +31,7 @@ from tests.conformance.captured.site import (
     OVS_LEASES,
     OVSNODES,
     PLAIN,
+    REQUESTS,
 )
 from tests.conformance.wire import Body, Json
 
@@ -57,7 +58,6 @@ Attacks = st.SearchStrategy[Attack]
 
 _HOST: Final = st.sampled_from(("${own}",) * 5 + ("${victim}",))
 _SECRETS: Final = "/api/v1/namespaces/" + rights.NAMESPACE + "/secrets"
-_REQUESTS: Final = f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificaterequests"
 
 # -- the status of a Hypervisor --------------------------------------------------------------------
 
@@ -521,6 +521,30 @@ def _migration(name: str, origin: str) -> Body:
     }
 
 
+THEIRS_MOVES: Final = (
+    Request(
+        "POST",
+        MIGRATIONS,
+        {
+            "apiVersion": "kvm.cloud.sap/v1alpha1",
+            "kind": "Migration",
+            "metadata": {
+                "name": "${their guest}-20260101-000000",
+                "labels": {
+                    "kvm.cloud.sap/origin": "$own",
+                    "kvm.cloud.sap/server": "$their guest",
+                },
+            },
+            "spec": {},
+        },
+    ),
+    Request(
+        "PATCH",
+        f"{MIGRATIONS}/${{their guest}}-20260101-000000/status",
+        {"status": {"type": "unbounded", "origin": "$own", "started": "$now"}},
+    ),
+)
+"""A migration of another host's guest, which goes on."""
 _MIGRATION: Final = st.sampled_from(
     [
         (
@@ -539,29 +563,7 @@ _MIGRATION: Final = st.sampled_from(
             ),
             Request("PATCH", f"{MIGRATIONS}/${{their guest}}/status", {"status": _ENDED}),
         ),
-        (
-            Request(
-                "POST",
-                MIGRATIONS,
-                {
-                    "apiVersion": "kvm.cloud.sap/v1alpha1",
-                    "kind": "Migration",
-                    "metadata": {
-                        "name": "${their guest}-20260101-000000",
-                        "labels": {
-                            "kvm.cloud.sap/origin": "$own",
-                            "kvm.cloud.sap/server": "$their guest",
-                        },
-                    },
-                    "spec": {},
-                },
-            ),
-            Request(
-                "PATCH",
-                f"{MIGRATIONS}/${{their guest}}-20260101-000000/status",
-                {"status": {"type": "unbounded", "origin": "$own", "started": "$now"}},
-            ),
-        ),
+        THEIRS_MOVES,
         (Request("DELETE", f"{MIGRATIONS}/${{their guest}}"),),
         (Request("DELETE", MIGRATIONS),),
         (
@@ -601,7 +603,7 @@ _READS: Final = st.sampled_from(
             ),
         ),
         (Request("GET", EVICTIONS),),
-        (Request("GET", _REQUESTS),),
+        (Request("GET", REQUESTS),),
     ]
 )
 LARGE: Final = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from tests.conformance.captured.arrangements import ISSUER
 from tests.conformance.captured.site import CAPTURED
 from tests.conformance.permitted import object_path
 from tests.conformance.prepare import call
@@ -15,9 +17,13 @@ from hypercobalt.api.codec import to_builtins
 from hypercobalt.api.core import Node
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.lab import rights
+from hypercobalt.runtime.guard import METRICS
 
+_PROMETHEUS: Final = "prometheus"
 NODE_AGENT, OVS_AGENT, KUBELET = "node agent", "OVS agent", "kubelet"
 UNBOUND, OPERATOR = "node agent of no Node", "operator"
+SCRAPERS: Final = ("the token of Prometheus's pod", "Prometheus's token for metrics")
+"""Whoever reads pages of metrics has one of these, the first if it can."""
 WHOLE_HOST: Final = "whole host"
 """All that a host has: of each write one."""
 OF_A_HOST: Final = (NODE_AGENT, OVS_AGENT, KUBELET)
@@ -40,9 +46,9 @@ def install(server: Server, change: Callable[[list[Body]], None] | None = None) 
     charts = _charts()
     if change is not None:
         change(charts)
-    for body in [*charts, *_kubelet()]:
-        _put(server, object_path(body), body)
-    operator = _token(server, rights.NAMESPACE, rights.OPERATOR)
+    for body in [*charts, *_kubelet(), *_prometheus()]:
+        put(server, object_path(body), body)
+    operator = token(server, rights.NAMESPACE, rights.OPERATOR)
     kubeconfig = server.kubeconfig.with_name("captured-operator")
     write_kubeconfig(kubeconfig, server.url, server.ca_file, operator)
     kubelet = {
@@ -51,22 +57,26 @@ def install(server: Server, change: Callable[[list[Body]], None] | None = None) 
         "Impersonate-Group": "system:nodes",
     }
     return {
-        NODE_AGENT: _bearer(_token(server, rights.NAMESPACE, rights.NODE_AGENT, CAPTURED)),
-        OVS_AGENT: _bearer(_token(server, rights.OVS_NAMESPACE, rights.OVS_AGENT, CAPTURED)),
+        NODE_AGENT: _bearer(token(server, rights.NAMESPACE, rights.NODE_AGENT, CAPTURED)),
+        OVS_AGENT: _bearer(token(server, rights.OVS_NAMESPACE, rights.OVS_AGENT, CAPTURED)),
         KUBELET: kubelet,
-        UNBOUND: _bearer(_token(server, rights.NAMESPACE, rights.NODE_AGENT)),
+        UNBOUND: _bearer(token(server, rights.NAMESPACE, rights.NODE_AGENT)),
+        **{
+            name: _bearer(token(server, rights.NAMESPACE, _PROMETHEUS, audience=audience))
+            for name, audience in zip(SCRAPERS, ("", METRICS), strict=True)
+        },
         OPERATOR: _bearer(operator),
     }
 
 
 def remove(server: Server) -> None:
     """Take the rights back: all tests share the servers."""
-    for body in [*_charts(), *_kubelet()]:
+    for body in [*_charts(), *_kubelet(), *_prometheus()]:
         if body["kind"].startswith(("Validating", "Cluster")):
             call(server, "DELETE", f"{object_path(body)}/{body['metadata']['name']}")
 
 
-def _put(server: Server, path: str, body: Body) -> Body:
+def put(server: Server, path: str, body: Body) -> Body:
     """Make an object, or give one that is there this content."""
     named = f"{path}/{body['metadata']['name']}"
     try:
@@ -83,7 +93,38 @@ def _put(server: Server, path: str, body: Body) -> Body:
 
 
 def _charts() -> list[Body]:
-    return [cast("Body", one) for one in rights.manifests("direct")]
+    found = [cast("Body", one) for one in rights.manifests("direct")]
+    return [_requesting(one) for one in found]
+
+
+def _requesting(body: Body) -> Body:
+    """Give agents what their chart does with `certificates.source: request`, unlike the lab."""
+    kind, name = body["kind"], body["metadata"]["name"]
+    if (kind, name) == ("Role", rights.NODE_AGENT):
+        verbs: Json = ["get", "watch", "create", "delete"]
+        rule = {"apiGroups": ["cert-manager.io"], "resources": ["certificaterequests"]}
+        return {**body, "rules": [*body["rules"], {**rule, "verbs": verbs}]}
+    text = json.dumps(body)
+    issuer = json.dumps('issuerRef.name == "{}"').strip('"')
+    return cast("Body", json.loads(text.replace(issuer.format(""), issuer.format(ISSUER))))
+
+
+def _prometheus() -> list[Body]:
+    """A Prometheus that may read more than metrics, as one that finds its targets by itself."""
+    group = "rbac.authorization.k8s.io"
+    account = {"name": _PROMETHEUS, "namespace": rights.NAMESPACE}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": _PROMETHEUS}
+    rules: Json = [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]},
+    ]
+    bound = {"roleRef": role, "subjects": [{"kind": "ServiceAccount", **account}]}
+    of = {"apiVersion": f"{group}/v1", "metadata": {"name": _PROMETHEUS}}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+        {**of, "kind": "ClusterRole", "rules": rules},
+        {**of, "kind": "ClusterRoleBinding", **bound},
+    ]
 
 
 def _kubelet() -> list[Body]:
@@ -106,8 +147,12 @@ def _bearer(token: str) -> User:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _token(server: Server, namespace: str, account: str, node: str = "") -> str:
+def token(
+    server: Server, namespace: str, account: str, node: str = "", *, audience: str = ""
+) -> str:
     spec: Body = {"expirationSeconds": 24 * 3600}
+    if audience:
+        spec["audiences"] = [audience]
     if node:
         pods = f"/api/v1/namespaces/{namespace}/pods"
         pod = {
@@ -120,7 +165,7 @@ def _token(server: Server, namespace: str, account: str, node: str = "") -> str:
                 "containers": [{"name": "agent", "image": "agent:1"}],
             },
         }
-        meta = _put(server, pods, pod)["metadata"]
+        meta = put(server, pods, pod)["metadata"]
         about = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
         spec["boundObjectRef"] = about
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"

@@ -86,11 +86,15 @@ class NotedLibvirt(FakeLibvirt):
 
     Attributes:
         lie: what it gives as the definition of any of its domains; "" for the truth.
+        given: UUIDs of domains that were started here, or moved here, by the operator.
+        denies: that it sees any file.
     """
 
     def __init__(self, deeds: Deeds, name: str, host: HostCapabilities, peers: FakeDaemons) -> None:
         super().__init__(host=host, peers=peers)
         self._deeds, self.name, self.lie = deeds, name, ""
+        self.given: set[str] = set()
+        self.denies = False
 
     async def document(self, uuid: str, **more: bool) -> DomainDocument:
         found = await super().document(uuid, **more)
@@ -111,6 +115,7 @@ class NotedLibvirt(FakeLibvirt):
     async def boot(self, uuid: str, *, paused: bool = False) -> None:
         self._deeds.note(self.name, "boot", uuid)
         await super().boot(uuid, paused=paused)
+        self.given.add(uuid)
 
     async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
         self._deeds.note(self.name, "destroy", uuid)
@@ -119,6 +124,12 @@ class NotedLibvirt(FakeLibvirt):
     async def migrate(self, uuid: str, options: MigrationOptions) -> None:
         self._deeds.note(self.name, "migrate", uuid, f"{options.running}{options.defined}")
         await super().migrate(uuid, options)
+        target = self._peers.at(options.destination)
+        assert isinstance(target, NotedLibvirt)
+        target.given.add(uuid)
+
+    async def has_file(self, directory: str, name: str) -> bool:
+        return await super().has_file(directory, name) and not self.denies
 
     async def delete_file(self, directory: str, name: str) -> None:
         self._deeds.note(self.name, "delete_file", f"{directory}/{name}")

@@ -65,6 +65,7 @@ SECRETS: Final = {
 }
 
 _BLOCKS: Final = {"RecoveryBlocked", "Evicting"}
+_SEEN: Final = {"AgentReporting", "NodeHealthy", "Ready"}
 
 
 @dataclass(slots=True)
@@ -238,8 +239,11 @@ class Effects:
             found = site.machines.at(host.uri).here.get(uuid) if host.name != name else None
             if found is None:
                 continue
-            # What was started on the captured host is its own to stop; its own copies are nothing.
-            if self._was_brought(uuid) if host.name == CAPTURED else found.active:
+            # What was started on the captured host is its own to stop; its own copies are nothing,
+            # and neither is what it has refused to start.
+            given = uuid in site.machines.at(host.uri).given
+            runs = found.active and (host.name != CAPTURED or uuid not in self.copied)
+            if runs or (given and host.name == CAPTURED):
                 return True
         return False
 
@@ -289,8 +293,26 @@ class Effects:
                 one["metadata"]["name"]: (
                     one["status"].get("recovery"),
                     [c["message"] for c in one["status"]["conditions"] if c["type"] in _BLOCKS],
+                    [c for c in one["status"]["conditions"] if c["type"] in _SEEN],
                 )
                 for one in told
                 if one is not None
             }
             raise EffectError(f"not recovered within {IN_TIME:.0f} s: {why}")
+
+    async def back_in_time(self, name: str) -> None:
+        """Wait for a host that reports again to be taken back."""
+
+        async def is_back() -> bool:
+            found = await self.site.object(f"{HYPERVISORS}/{name}")
+            if found is None or found["spec"].get("maintenance"):
+                return False
+            return bool(found["status"].get("fencing", {}).get("phase") == "Released")
+
+        done = await self.site.until(is_back, IN_TIME)
+        self.check()
+        if not done:
+            told = await self.site.object(f"{HYPERVISORS}/{name}")
+            conditions = told["status"]["conditions"] if told is not None else []
+            why = [c["message"] for c in conditions if c["type"] in _BLOCKS]
+            raise EffectError(f"{name} not taken back within {IN_TIME:.0f} s: {why}")

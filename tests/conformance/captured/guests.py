@@ -8,6 +8,7 @@ from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from tests.conformance.captured.arrangements import CONSOLE, SHARED
+from tests.conformance.wire import Body, Json
 
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.documents.portable.writing import written
@@ -205,3 +206,45 @@ def definitions(host: str, boot: str, mark: str, there: Iterable[Domain]) -> Hos
             for one in there
         },
     )
+
+
+def moving(host: str, count: int) -> tuple[Domain, ...]:
+    """More guests of a host, each of which runs and leaves it by a live migration."""
+    job = JobStats(JobType.UNBOUNDED, {"operation": MIGRATION_OUT})
+    made = (domain(host, number) for number in range(2, 2 * count + 2, 2))
+    return tuple(replace(_running(one), job=job) for one in made)
+
+
+def _running(one: Domain) -> Domain:
+    return replace(one, state=DomainState.RUNNING, active=True)
+
+
+_TEXT: Final = "x" * 20_000
+_DISK: Final = "<disk type='file'><source file='/shared/vms/{}.img'/><target dev='vda'/></disk>"
+
+
+def large_definitions(host: str, boot: str, domains: int, disks: int) -> HostDefinitions:
+    """Definitions that say much in few bytes once they are packed, of guests that nobody takes."""
+    made: dict[str, DomainDefinition] = {}
+    for number in range(2, domains + 2):
+        listed = tuple(_DISK.format(f"{number}-{disk}") for disk in range(disks))
+        devices = (HOSTILE["a pipe"], *listed)
+        uuid, called = guest(host, number), name(host, number)
+        xml = document(uuid, called, host, devices=devices)
+        made[uuid] = DomainDefinition(called, xml, active=True)
+    return HostDefinitions(boot, "", made)
+
+
+def wordy_conditions(number: int) -> list[Json]:
+    """Conditions of a Node with texts that no other object has, and no earlier ones."""
+    ready: Body = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    more: list[Json] = [
+        {
+            "type": f"Wordy{each}",
+            "status": "True",
+            "reason": "x",
+            "message": f"{number} {each} {_TEXT}",
+        }
+        for each in range(39)
+    ]
+    return [ready, *more]

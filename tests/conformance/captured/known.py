@@ -6,13 +6,11 @@ back, and every one of them runs on both servers each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from tests.conformance.captured import arrangements, attacks, guests
+from tests.conformance.captured import arrangements, attacks, guests, known_shared, steps
 from tests.conformance.captured.credentials import (
     KUBELET,
     NODE_AGENT,
@@ -28,69 +26,22 @@ from tests.conformance.captured.machine import PATIENCE, CapturedHost
 from tests.conformance.captured.site import (
     CAPTURED,
     EVICTIONS,
-    HYPERVISORS,
     NODES,
     OTHERS,
     PLAIN,
 )
+from tests.conformance.captured.steps import Known
 from tests.conformance.wire import Body, Json
 
 _VERY_MANY: Final = 250
 """Evictions of a host: each is looked at every few seconds."""
 
-Told = Callable[[CapturedHost], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """One attack.
-
-    Args:
-        name: what it brought about.
-        hole: its number in the table of docs/security.md.
-        compute: of the site.
-        credential: that the attacker holds.
-        told: does it.
-    """
-
-    name: str
-    hole: int
-    compute: str
-    credential: str
-    told: Told
-
-
-def _status(machine: CapturedHost, change: Body) -> None:
-    path = f"{HYPERVISORS}/{CAPTURED}/status"
-    machine.sends(Request("PATCH", path, {"status": change}))
-
 
 def _fenced_by_its_own_word(machine: CapturedHost) -> None:
-    _status(machine, {"guestsStopped": attacks.STOPPED})
-    _status(
+    steps.status(machine, {"guestsStopped": attacks.STOPPED})
+    steps.status(
         machine,
         {"fencing": dict(attacks.FENCED), "guestsStopped": attacks.STOPPED},
-    )
-
-
-def _recovers(machine: CapturedHost, name: str, mode: str, *instances: str) -> None:
-    machine.sends(
-        Request(
-            "POST",
-            EVICTIONS,
-            {
-                "apiVersion": "kvm.cloud.sap/v1",
-                "kind": "Eviction",
-                "metadata": {"name": name},
-                "spec": {
-                    "hypervisor": "$own",
-                    "reason": "crash",
-                    "trigger": "InstanceCrash",
-                    "mode": mode,
-                    "instances": list(instances),
-                },
-            },
-        )
     )
 
 
@@ -100,12 +51,12 @@ def _by_its_own_word(machine: CapturedHost) -> None:
     hostile = (("$guest", "a file of the host", True), ("$idle guest", "nothing", True))
     machine.writes_definitions_of(Definitions("$own", hostile))
     _fenced_by_its_own_word(machine)
-    _recovers(machine, attacks.EVICTION_NAMES[0], "auto", "$guest", "$idle guest")
+    steps.recovers(machine, attacks.EVICTION_NAMES[0], "auto", "$guest", "$idle guest")
     machine.passes(60)
 
 
 def _by_a_report_without_an_order(machine: CapturedHost) -> None:
-    """It may write that it has ended its guests; nobody has told it to.
+    """The host reports that it has ended its guests, without an order to do so.
 
     Of a host whose Node is well the operator looks at no report.
     """
@@ -115,7 +66,7 @@ def _by_a_report_without_an_order(machine: CapturedHost) -> None:
     ill = Request("PATCH", f"{NODES}/{CAPTURED}/status", body)
     machine.sends(ill, credential=KUBELET)
     machine.persists()
-    _status(machine, {"guestsStopped": attacks.STOPPED})
+    steps.status(machine, {"guestsStopped": attacks.STOPPED})
     machine.passes(15)
 
 
@@ -140,7 +91,7 @@ def _files_of_another_by_a_true_death(machine: CapturedHost) -> None:
 
 def _by_a_cold_move(machine: CapturedHost) -> None:
     machine.lies_about_definitions("a file of the host")
-    _recovers(machine, attacks.EVICTION_NAMES[1], "cold", "$idle guest")
+    steps.recovers(machine, attacks.EVICTION_NAMES[1], "cold", "$idle guest")
     machine.passes(30)
 
 
@@ -157,7 +108,7 @@ def _labels(machine: CapturedHost, port: str) -> None:
 
 
 def _device_of_another(machine: CapturedHost) -> None:
-    """It shows when the host is fenced: by a true death."""
+    """The effect shows when the host is fenced: by a true death."""
     _labels(machine, arrangements.port(2))
 
 
@@ -170,7 +121,7 @@ def _password_to_a_listener(machine: CapturedHost) -> None:
 def _service_of_another(machine: CapturedHost) -> None:
     machine.captured_host_is_to_leave(forgotten=True)
     theirs: Body = {"serviceId": "$their service", "hypervisorId": "$their hypervisor"}
-    _status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
+    steps.status(machine, {**theirs, "instances": [], "numInstances": 0, "aggregates": []})
     machine.persists()
     machine.passes(PATIENCE)
 
@@ -187,15 +138,9 @@ def _recovery_whose_name_is_taken(machine: CapturedHost) -> None:
     if not machine.silent:
         machine.falls_silent(OTHERS[2])
     machine.until_noticed(machine.silent[0])  # but not fenced yet
-    _recovers(machine, "${their recovery}", "restart", "$guest")
+    steps.recovers(machine, "${their recovery}", "restart", "$guest")
     machine.is_recovered_in_time()
     machine.returns(machine.silent[0])
-
-
-def _dies_and_is_recovered(machine: CapturedHost, name: str) -> None:
-    machine.dies(name)
-    machine.is_recovered_in_time()
-    machine.returns(name)
 
 
 def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
@@ -204,7 +149,7 @@ def _recovery_that_a_copy_ends(machine: CapturedHost) -> None:
         return  # one host fails at a time
     machine.has_a_copy(OTHERS[1], guests.Copy(0, "runs"))
     machine.has_a_copy(OTHERS[1], guests.Copy(1, "is off", marked=True))
-    _dies_and_is_recovered(machine, OTHERS[1])
+    steps.dies_and_is_recovered(machine, OTHERS[1])
 
 
 def _recovery_of_a_guest_on_its_way(machine: CapturedHost) -> None:
@@ -213,7 +158,7 @@ def _recovery_of_a_guest_on_its_way(machine: CapturedHost) -> None:
         return  # one host fails at a time
     for name, state in zip((OTHERS[0], OTHERS[3]), ("leaves", "is held"), strict=True):
         machine.has_a_copy(name, guests.Copy(0, state))
-        _dies_and_is_recovered(machine, name)
+        steps.dies_and_is_recovered(machine, name)
 
 
 def _recovery_of_a_guest_that_leaves_without_an_end(machine: CapturedHost) -> None:
@@ -223,7 +168,7 @@ def _recovery_of_a_guest_that_leaves_without_an_end(machine: CapturedHost) -> No
     machine.has_a_copy(OTHERS[2], guests.Copy(0, "leaves"))
     machine.captured_host_is_to_leave(forgotten=False)
     machine.passes(30)
-    _dies_and_is_recovered(machine, OTHERS[2])
+    steps.dies_and_is_recovered(machine, OTHERS[2])
 
 
 def _amounts_of_no_host(machine: CapturedHost) -> None:
@@ -231,9 +176,11 @@ def _amounts_of_no_host(machine: CapturedHost) -> None:
     if machine.silent:
         return  # one host fails at a time
     amounts: Body = {"cpu": "1e400", "memory": "1e999999999"}
-    _status(machine, {"effectiveCapacity": amounts, "capacity": amounts, "allocation": amounts})
+    steps.status(
+        machine, {"effectiveCapacity": amounts, "capacity": amounts, "allocation": amounts}
+    )
     machine.persists()
-    _dies_and_is_recovered(machine, OTHERS[2])
+    steps.dies_and_is_recovered(machine, OTHERS[2])
 
 
 def _fields_without_end(machine: CapturedHost) -> None:
@@ -241,7 +188,7 @@ def _fields_without_end(machine: CapturedHost) -> None:
     if machine.silent:
         return  # one host fails at a time
     machine.nests_its_fields()
-    _dies_and_is_recovered(machine, OTHERS[0])
+    steps.dies_and_is_recovered(machine, OTHERS[0])
 
 
 def _very_many_evictions(machine: CapturedHost) -> None:
@@ -251,7 +198,7 @@ def _very_many_evictions(machine: CapturedHost) -> None:
     machine.answers(slowly=True)
     names = [f"ha-0000c0de-{number:010}" for number in range(_VERY_MANY)]
     for name in names:
-        _recovers(machine, name, "restart", "$no guest")
+        steps.recovers(machine, name, "restart", "$no guest")
     machine.dies(OTHERS[1])
     machine.is_recovered_in_time()
     machine.answers(slowly=False)
@@ -264,7 +211,7 @@ def _renewals_ahead_of_the_watch(machine: CapturedHost) -> None:
     if machine.silent:
         return  # one host fails at a time
     machine.renews_ahead(ahead=True)
-    _dies_and_is_recovered(machine, OTHERS[3])
+    steps.dies_and_is_recovered(machine, OTHERS[3])
     machine.renews_ahead(ahead=False)
 
 
@@ -316,8 +263,13 @@ KNOWN: Final = (
         Known("all Evictions", 8, "direct", NODE_AGENT, _evictions_of_all),
         Known("a taint on any Node", 8, "direct", OPERATOR, _taint),
         Known("a pod of any shape", 8, "direct", OPERATOR, _pod),
+        Known("a move that it lists", 1, "direct", NODE_AGENT, known_shared.move_that_it_lists),
         Known("by a cold move", 1, "direct", NODE_AGENT, _by_a_cold_move),
         Known("by its own word", 1, "direct", NODE_AGENT, _by_its_own_word),
+        Known("another key", 1, "direct", NODE_AGENT, known_shared.certificate_for_another_key),
+        Known("the token of scrapes", 2, "direct", NODE_AGENT, known_shared.token_of_who_scrapes),
+        Known("their guest moves", 6, "direct", NODE_AGENT, known_shared.migration_of_their_guest),
+        Known("texts that stay", 5, "direct", KUBELET, known_shared.texts_that_stay),
         Known("a report without an order", 1, "direct", NODE_AGENT, _by_a_report_without_an_order),
     ),
     (
@@ -330,9 +282,15 @@ KNOWN: Final = (
     ),
     (
         Known("a guest on its way", 9, "direct", NODE_AGENT, _recovery_of_a_guest_on_its_way),
+        Known("locks of no guest", 6, "direct", NODE_AGENT, known_shared.locks_that_no_guest_holds),
+        Known("starts that fail late", 6, "direct", NODE_AGENT, known_shared.starts_that_fail_late),
+        Known("delayed returns", 6, "direct", NODE_AGENT, known_shared.returns_that_it_delays),
         Known("files of another", 1, "direct", NODE_AGENT, _files_of_another_by_a_true_death),
+        Known("large definitions", 6, "direct", NODE_AGENT, known_shared.definitions_to_parse),
     ),
     (
+        Known("no answers", 6, "direct", NODE_AGENT, known_shared.calls_without_an_answer),
+        Known("moves without end", 6, "direct", NODE_AGENT, known_shared.moves_without_end),
         Known(
             "a guest that leaves without an end",
             9,

@@ -10,14 +10,15 @@ import asyncio
 import functools
 import gc
 import logging
+import tracemalloc
 import warnings
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.conformance.captured import guests
+from tests.conformance.captured import arrangements, guests
 from tests.conformance.captured.attacks import (
     ATTACKS,
     COHERENT,
@@ -30,8 +31,10 @@ from tests.conformance.captured.attacks import (
 )
 from tests.conformance.captured.credentials import (
     CREDENTIALS,
+    KUBELET,
     NODE_AGENT,
     OF_A_HOST,
+    SCRAPERS,
     UNBOUND,
     WHOLE_HOST,
     User,
@@ -44,11 +47,33 @@ from tests.conformance.captured.knowledge import (
     Request,
     recovery_name,
 )
-from tests.conformance.captured.site import CAPTURED, EVENTS, HYPERVISORS, LEASES, OTHERS, Site
+from tests.conformance.captured.site import (
+    CAPTURED,
+    EVENTS,
+    HYPERVISORS,
+    LEASES,
+    NODES,
+    OTHERS,
+    REQUESTS,
+    Site,
+)
 from tests.conformance.real import Server
 from tests.conformance.wire import Json
+from tests.cost import spare_the_collector
 
+from hypercobalt.adapters.libvirt.model import MIGRATION_OUT, Domain, JobStats, JobType
+from hypercobalt.adapters.libvirt.port import DiskInUseError, LibvirtRefusedError
+from hypercobalt.api.eviction import EvictionMode, Trigger
 from hypercobalt.api.peers import PeerProbe
+from hypercobalt.ha.incidents.config import HaConfig
+from hypercobalt.ha.incidents.escalation import RecoveryRequest
+from hypercobalt.lab import rights
+from hypercobalt.node_agent.incidents.recovery_evictions import Evictions
+from hypercobalt.node_agent.incidents.store import Store
+from hypercobalt.node_agent.settings import NodeAgentSettings
+from hypercobalt.runtime import Kube, guard, load_connection
+from hypercobalt.runtime.routes import Request as PageRequest
+from hypercobalt.runtime.routes import Requester
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +101,13 @@ _HIDES: Final = ("addresses", "kubernetes.io/hostname")
 
 _LAST_MOMENT: Final = {
     **dict.fromkeys(("capabilities", "domain_capabilities", "domains", "document"), 9.5),
+    **dict.fromkeys(("define", "undefine", "has_file", "mark", "delete_file"), 9.5),
     **dict.fromkeys(("job_stats", "control_info"), 2.5),
     **dict.fromkeys(("boot", "destroy"), 59.0),
 }
 """Seconds after which the operator has not yet given up what it asks of a host's libvirtd."""
+_LONG_MOVE: Final = 60.0
+"""Seconds of a live migration, in which the operator is restarted."""
 _LEVELS: Final = 3000
 _DEEP: Final = (
     b'{"metadata":{"managedFields":[{"manager":"x","operation":"Update",'
@@ -95,6 +123,15 @@ _AHEAD: Final = 1.3
 second later where something else has changed just before: when the Lease has run out, and is read,
 the next one is there.
 """
+_LARGE: Final = 2**50
+"""Bytes of a guest that a move takes for ever to carry."""
+_PROGRESS: Final = 20.0
+"""Seconds between two reports of it."""
+_LOCKED: Final = 'internal error: process exited: Failed to get "write" lock'
+_LONG_TURN: Final = 0.5
+"""Seconds of CPU for which the operator may do one thing alone, on a slow machine."""
+_HELD_BYTES: Final = 6 * 2**20
+"""What may stay in memory of what is stored nowhere any more."""
 _PERSISTING: Final = 2
 """Most writes that persist in one run: each costs as much as a host does."""
 PATIENCE: Final = 180
@@ -130,6 +167,7 @@ class CapturedHost(RuleBasedStateMachine):
         self.credential, self.failed, self.leaving = "", False, False
         self.last: tuple[tuple[Request, ...], str] | None = None
         self.persisting, self.ahead = 0, False
+        self.unending: frozenset[str] = frozenset()
 
     def _do(self, work: Coroutine[None, None, T]) -> T:
         return self.runner.run(work)
@@ -322,6 +360,180 @@ class CapturedHost(RuleBasedStateMachine):
         own.put(guests.copied(copy, name, boot, seals[0] if seals else "0"))
         self.effects.copied.add(uuid)
         self._step(_at_once())
+
+    def lists_a_move(self, name: str) -> None:
+        """Have another host emptied, and list its guest that moves as one that arrives here.
+
+        The operator is restarted meanwhile: it has to find out where the guest goes.
+        """
+        uuid = guests.guest(name, 0)
+        own, theirs = (self.site.machines.at(self.site.hosts[one].uri) for one in (CAPTURED, name))
+        self.site.machines.seconds[uuid] = _LONG_MOVE
+        own.denies = True
+        self.is_drained(name)
+        self._do(self.site.until(_holds(lambda: uuid in theirs.jobs), PATIENCE))
+        self.has_a_copy(name, guests.Copy(0, "arrives"))
+        self.operator_restarts()
+        self._do(self.site.until(_holds(lambda: uuid not in theirs.here), PATIENCE))
+        own.put(guests.copied(guests.Copy(0, "runs"), name, "", ""))
+        self.passes(60)
+        own.denies = False
+
+    def refuses_starts(self, *, for_locks: bool) -> None:
+        """Have its libvirtd refuse each start, late, in the words of a lock that is held."""
+        there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        there.failures = {"boot": DiskInUseError(_LOCKED)} if for_locks else {}
+        there.delays = dict(_LAST_MOMENT) if for_locks else {}
+
+    def refuses_starts_late(self, *, late: bool) -> None:
+        """Its libvirtd answers each call in the last moment, and starts nothing."""
+        there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        there.failures = {"boot": LibvirtRefusedError("there is no memory")} if late else {}
+        there.delays = dict(_LAST_MOMENT) if late else {}
+
+    def answers_no_call(self, *, silent: bool) -> None:
+        """Cut its libvirtd off, while its agent reports."""
+        there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        if silent:
+            there.disconnect("no route to host")
+        else:
+            there.connect()
+
+    def returns_with(self, name: str, guest: Domain) -> None:
+        """Have another host come back, with a guest that it has got since it failed."""
+        self.site.machines.at(self.site.hosts[name].uri).put(guest)
+        self.returns(name)
+        self._step(self.effects.back_in_time(name))
+
+    def has_moves_without_end(self, moving: Iterable[Domain]) -> None:
+        """Have its libvirtd show moves of these domains, and of no other, which make progress."""
+        there, added = self.site.machines.at(self.site.hosts[CAPTURED].uri), tuple(moving)
+        for uuid in self.unending:
+            there.forget(uuid)
+            there.jobs.pop(uuid, None)
+        begins = bool(added) and not self.unending
+        self.unending = frozenset(one.uuid for one in added)
+        for one in added:
+            there.put(one)
+        self._progress()
+        if begins:
+            self.site.run(self._go_on())
+
+    async def _go_on(self) -> None:
+        while self.unending:
+            await asyncio.sleep(_PROGRESS)
+            self._progress()
+
+    def _progress(self) -> None:
+        there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
+        left = max(_LARGE - int(self.site.loop.time()), 1)
+        values = {"operation": MIGRATION_OUT, "memory_total": _LARGE, "memory_remaining": left}
+        for uuid in self.unending:
+            there.jobs[uuid] = JobStats(JobType.UNBOUNDED, dict(values))
+
+    def stores_large_definitions(self, domains: int, disks: int) -> None:
+        """Store definitions of guests that no other host takes, which take long to parse."""
+        self.site.hosts[CAPTURED].stores = False
+        own = self._do(self.site.rest.good("GET", f"{HYPERVISORS}/{CAPTURED}"))
+        found = guests.large_definitions(CAPTURED, self.site.hosts[CAPTURED].boot, domains, disks)
+        body = arrangements.definitions_body(CAPTURED, found, own)
+        self.sends(Request("PATCH", arrangements.definitions_path(CAPTURED), body))
+
+    def passes_without_a_long_turn(self, seconds: int) -> None:
+        """Let time pass, in which the operator may do nothing for long that all else waits for."""
+        spare_the_collector()
+        self._step(self._without_a_long_turn(asyncio.sleep(seconds)))
+
+    def is_recovered_without_a_long_turn(self) -> None:
+        """Have silent hosts recovered, the captured one dead among them, in the same way."""
+        self._step(self._without_a_long_turn(self.effects.recovered_in_time()))
+
+    async def _without_a_long_turn(self, work: Coroutine[None, None, None]) -> None:
+        loop = self.site.loop
+        loop.longest = 0.0
+        waiting = asyncio.create_task(work)
+        while not waiting.done() and loop.longest < _LONG_TURN:
+            await asyncio.wait({waiting}, timeout=1.0)
+        if loop.longest >= _LONG_TURN:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            raise EffectError(f"the operator did nothing else for {loop.longest:.1f} s of CPU")
+        await waiting
+
+    def rewrites_its_node(self, times: int) -> None:
+        """Have its kubelet report long texts, each time new ones, and none of them in the end."""
+        self._step(self._rewrite(times))
+
+    async def _rewrite(self, times: int) -> None:
+        site, user = self.site, self.users[KUBELET]
+        path = f"{NODES}/{CAPTURED}/status"
+        tracemalloc.start()
+        try:
+            for number in range(times):
+                change = {"status": {"conditions": guests.wordy_conditions(number)}}
+                answer = await site.rest.send("PATCH", path, change, user=user)
+                self.codes[f"{KUBELET} rewrites {answer.code}"] += 1
+                await asyncio.sleep(1)
+            del change, answer
+            await site.kubelet(site.hosts[CAPTURED], "True")
+            await asyncio.sleep(10)
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        if held > _HELD_BYTES:
+            raise EffectError(f"{held / 2**20:.0f} MiB of texts stay in the operator's memory")
+
+    def has_a_guest_crash(self, name: str) -> None:
+        """Have a guest of another host crash, and that host's agent recover it at once."""
+        self._step(self._recovered_at_once(name))
+
+    async def _recovered_at_once(self, name: str) -> None:
+        site, uuid = self.site, guests.guest(name, 0)
+        settings = NodeAgentSettings(node=name, label=name, namespace=rights.NAMESPACE)
+        recovery = RecoveryRequest(
+            "ha-none",
+            "none",
+            site.clock.now(),
+            (uuid,),
+            ((uuid, "none"),),
+            Trigger.INSTANCE_CRASH,
+            EvictionMode.RESTART,
+            "crash",
+        )
+        async with Kube(load_connection(self.server.kubeconfig)) as kube:
+            agent = Evictions(kube, Store(), settings, clock=site.clock, config=HaConfig)
+            if why := await agent.under_way(recovery):
+                raise EffectError(f"the guest of {name} that has crashed waits for {why}")
+
+    def requests_a_certificate(self, *, own_key: bool) -> None:
+        """Request a certificate of the own host, by the token of its agent."""
+        key = arrangements.HOST_KEY if own_key else arrangements.new_key()
+        body = arrangements.certificate_request(CAPTURED, self.site.hosts[CAPTURED].address, key)
+        self.sends(Request("POST", REQUESTS, body), credential=self._agent)
+
+    def is_scraped(self) -> str:
+        """Have the metrics of its agent read as Prometheus does, and return what it learns by that.
+
+        Whoever runs Prometheus gives it the token of its pod, and another one only if that is
+        refused.
+        """
+        return self._do(self._scraped())
+
+    async def _scraped(self) -> str:
+        async with Kube(load_connection(self.server.kubeconfig)) as kube:
+            page = guard.guard(kube, guard.METRICS)
+
+            async def admitted() -> str:
+                """Rights may count a moment after they were given."""
+                for name in SCRAPERS:
+                    request = PageRequest("GET", "/metrics", "", _named_as_read(self.users[name]))
+                    if isinstance(await page.admits(request, None), Requester):
+                        return name
+                return ""
+
+            assert await self.site.until(admitted, _UNTIL_NEW)
+            return await admitted()
 
     @precondition(lambda self: self.is_direct)
     @rule()
@@ -517,6 +729,17 @@ class CapturedHost(RuleBasedStateMachine):
         if not self.effects.hidden:
             await self.effects.recovered_in_time()
         await self.effects.compare()
+
+
+def _named_as_read(headers: User) -> dict[str, str]:
+    return {name.lower(): text for name, text in headers.items()}
+
+
+def _holds(fact: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        return fact()
+
+    return holds
 
 
 async def _at_once() -> None:

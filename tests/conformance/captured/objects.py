@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tests.conformance.captured import arrangements
 from tests.conformance.captured.rest import Rest
 from tests.conformance.captured.site import (
     CAPTURED,
@@ -19,6 +20,7 @@ from tests.conformance.captured.site import (
     OVS_LEASES,
     OVSNODES,
     PLAIN,
+    REQUESTS,
     condition,
 )
 from tests.conformance.wire import Body, Json
@@ -183,10 +185,20 @@ def _pod(one: Body) -> list[str]:
     return [f"the operator's pod on {one['metadata']['name']} has {what}"] if what else []
 
 
+def _approved(one: Body) -> list[str]:
+    """Whoever has a certificate of a host is root on every other one."""
+    conditions = one.get("status", {}).get("conditions", ())
+    approved = any(c["type"] == "Approved" and c["status"] == "True" for c in conditions)
+    if not approved or arrangements.is_of_the_host(one):
+        return []
+    return [f"a certificate of {CAPTURED} was approved for a key that is not on it"]
+
+
 _WRONG: Final[dict[str, Callable[[Body], list[str]]]] = {
     HYPERVISORS: _large,
     OVSNODES: _large,
     EVICTIONS: _wordy_eviction,
     EVENTS: _wordy_event,
     DEPLOYMENTS: _pod,
+    REQUESTS: _approved,
 }

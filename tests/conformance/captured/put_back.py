@@ -6,42 +6,61 @@ where it was mended: in the rights that the charts give, or in a rule of the ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 import pytest
-from tests.conformance.captured import arrangements
+from tests.conformance.captured import arrangements, site
 from tests.conformance.captured.credentials import KUBELET, NODE_AGENT, OPERATOR, UNBOUND
 from tests.conformance.captured.doubles import LISTENER
+from tests.conformance.captured.site import IN_SERVICE
 from tests.conformance.wire import Body, Json
 
 from hypercobalt.adapters.fencing.devices import DeviceTemplate, Identity
 from hypercobalt.adapters.libvirt.documents import evacuated
 from hypercobalt.adapters.libvirt.model import Domain, Evacuated
 from hypercobalt.api import codec
+from hypercobalt.api.access import UserInfo
+from hypercobalt.api.definitions import HostDefinitions
 from hypercobalt.api.eviction import Eviction
 from hypercobalt.api.fencing import Fencing, proves_dead, recorded
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.compute.direct import directory, evacuation, remains
+from hypercobalt.api.migration import SERVER, Migration
+from hypercobalt.compute.direct import (
+    directory,
+    evacuation,
+    moves,
+    remains,
+    shared_disks,
+    tasks,
+)
 from hypercobalt.compute.direct.carrying import Carrying
 from hypercobalt.compute.direct.cold import ColdMove
+from hypercobalt.compute.direct.definitions import ParsedDomains, stored_domain
 from hypercobalt.compute.direct.directory import Place
+from hypercobalt.compute.direct.live import LiveMove
+from hypercobalt.compute.direct.marks import Marks
+from hypercobalt.compute.direct.outcome import HostView
 from hypercobalt.compute.model import Host
-from hypercobalt.ha.host_failure import fencing_record
+from hypercobalt.ha.host_failure import doubts, fencing_record
 from hypercobalt.ha.host_failure.node_failure import Question
+from hypercobalt.ha.incidents.escalation import RecoveryRequest
 from hypercobalt.lab import rights
-from hypercobalt.operator.agents.leases import Follower, _Entry
+from hypercobalt.node_agent.incidents.recovery_evictions import Evictions
+from hypercobalt.operator.agents.leases import LeaseFollower, _Entry
+from hypercobalt.operator.certificates import approval
+from hypercobalt.operator.eviction.model.decision import Load
 from hypercobalt.operator.eviction.planning import starts
 from hypercobalt.operator.eviction.turns import HostTurns, Turn
 from hypercobalt.operator.ha import decide, observe
 from hypercobalt.operator.ha.act import RecoveryActions
 from hypercobalt.operator.ha.devices.template_fences import TemplateFences
 from hypercobalt.operator.lifecycle.offboarding import Offboarding
-from hypercobalt.operator.lifecycle.step import Facts
+from hypercobalt.operator.lifecycle.step import LifecycleFacts
 from hypercobalt.operator.shared.node_facts import host_names
-from hypercobalt.runtime import AlreadyExistsError
+from hypercobalt.runtime import AlreadyExistsError, Kube, guard, interning
 from hypercobalt.runtime.client import collection, deletion, watch
 
 Change = Callable[[list[Body]], None]
@@ -90,7 +109,7 @@ class Mutant:
             yield self.charts
 
 
-def _without(objects: list[Body], policy: str, *words: str) -> None:
+def without_rules(objects: list[Body], policy: str, *words: str) -> None:
     """Take the rules with these words out of a policy."""
     found = 0
     for body in objects:
@@ -104,12 +123,12 @@ def _without(objects: list[Body], policy: str, *words: str) -> None:
 
 def without_writers(objects: list[Body]) -> None:
     """Let an agent write every field of its Hypervisor's status."""
-    _without(objects, "own-host", "foreignFields", "foreignTypes")
+    without_rules(objects, "own-host", "foreignFields", "foreignTypes")
 
 
 def without_names(objects: list[Body]) -> None:
     """Let an agent create Evictions of any name, about any host."""
-    _without(objects, "own-host", "may evict its own host only")
+    without_rules(objects, "own-host", "may evict its own host only")
 
 
 def _granted(objects: list[Body], kind: str, group: str, resource: str, *verbs: str) -> None:
@@ -208,10 +227,13 @@ def _devices_by_labels(patched: pytest.MonkeyPatch) -> None:
     )
     patched.setattr(arrangements, "devices", lambda _: (template,))
     patched.setattr(TemplateFences, "shared", lambda *_: "")
+    # Nothing proves whose such a device is: the condition is Unknown then.
+    unproven = {type_: one for type_, one in IN_SERVICE.items() if type_ != "FenceDevicesProven"}
+    patched.setattr(site, "IN_SERVICE", unproven)
 
 
 def _services_by_their_ids(patched: pytest.MonkeyPatch) -> None:
-    async def find(self: Offboarding, facts: Facts) -> Host | None:
+    async def find(self: Offboarding, facts: LifecycleFacts) -> Host | None:
         status = facts.hypervisor.status
         for name in host_names(facts.hypervisor):
             found = await self._hosts.get(name, fresh=True)
@@ -252,15 +274,15 @@ def _turns_for_all(patched: pytest.MonkeyPatch) -> None:
 
 
 def _counts_of_all_leases(patched: pytest.MonkeyPatch) -> None:
-    read_again = Follower._read_again
+    read_again = LeaseFollower._read_again
 
-    async def read(self: Follower, node: str, entry: _Entry) -> None:
+    async def read(self: LeaseFollower, node: str, entry: _Entry) -> None:
         before = entry.lease
         await read_again(self, node, entry)
         if entry.lease is not before:
             self._since = self._time().time()
 
-    patched.setattr(Follower, "_read_again", read)
+    patched.setattr(LeaseFollower, "_read_again", read)
 
 
 def _servers_that_others_keep(patched: pytest.MonkeyPatch) -> None:
@@ -271,7 +293,182 @@ def _servers_that_others_keep(patched: pytest.MonkeyPatch) -> None:
     )
 
 
+def _keys_of_anyone(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(approval, "key_refusal", lambda *_: "")
+
+
+def _tokens_of_any_audience(patched: pytest.MonkeyPatch) -> None:
+    identified = guard._identified
+
+    async def of_the_api_server(kube: Kube, token: str, _: tuple[str, ...]) -> UserInfo | None:
+        return await identified(kube, token, ())
+
+    patched.setattr(guard, "_identified", of_the_api_server)
+
+
+def _locks_by_one_word(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(doubts, "_ENOUGH", 1)
+
+
+def _moves_of_one_host(patched: pytest.MonkeyPatch) -> None:
+    def elsewhere(others: Sequence[Load], *, evacuates: bool) -> int:
+        return sum(each.evacuates is evacuates for load in others for each in load.servers.values())
+
+    patched.setattr(starts, "_elsewhere", elsewhere)
+
+
+def _moves_of_all(patched: pytest.MonkeyPatch) -> None:
+    def elsewhere(others: Sequence[Load], *, evacuates: bool) -> int:
+        del evacuates
+        return sum(len(load.servers) for load in others)
+
+    patched.setattr(starts, "_elsewhere", elsewhere)
+
+
+def _definitions_parsed_each_time(patched: pytest.MonkeyPatch) -> None:
+    async def parsed(_: ParsedDomains, host: HostDefinitions) -> tuple[Domain, ...]:
+        return tuple(stored_domain(host, uuid) for uuid in host.domains)
+
+    patched.setattr(ParsedDomains, "of", parsed)
+
+
+def _texts_without_bound(patched: pytest.MonkeyPatch) -> None:
+    for bound in ("_YOUNG_CHARACTERS", "_KEPT_CHARACTERS", "_LONGEST"):
+        patched.setattr(interning, bound, 10**9)
+
+
+def _migrations_of_anyone(patched: pytest.MonkeyPatch) -> None:
+    async def under_way(self: Evictions, recovery: RecoveryRequest) -> str:
+        for uuid in recovery.instances:
+            labels = f"{SERVER}={uuid}"
+            found = await self._kube.list(Migration, self._settings.namespace, labels=labels)
+            for one in found.items:
+                return f"Migration {one.metadata.name}"
+        return ""
+
+    patched.setattr(Evictions, "under_way", under_way)
+
+
+def _moves_by_one_list(patched: pytest.MonkeyPatch) -> None:
+    def first(seen: Iterable[tuple[Place, HostView, Domain | None]]) -> Place | None:
+        return next((place for place, view, _ in seen if view is HostView.ARRIVES), None)
+
+    async def nobody(*_: object, **__: object) -> str:
+        return ""
+
+    patched.setattr(moves, "_only_target", first)
+    patched.setattr(LiveMove, "_claimant", nobody)
+    patched.setattr(shared_disks, "_DENIED_BY", 1)
+
+
+class _All(frozenset[str]):
+    """A set that has everything."""
+
+    def __contains__(self, one: object) -> bool:
+        return bool(one)
+
+
+def _returns_without_a_record(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Marks, "begun", lambda *_: _All())
+
+
+def _hosts_that_must_answer(patched: pytest.MonkeyPatch) -> None:
+    async def no_one(*_: object) -> bool:
+        return False
+
+    for module in (evacuation, tasks):
+        patched.setattr(module, "is_excused", no_one)
+
+
 MUTANTS: Final = (
+    Mutant(
+        "what another host runs keeps one that is back out of service",
+        6,
+        NODE_AGENT,
+        "not taken back within",
+        ("delayed returns",),
+        rules=_returns_without_a_record,
+    ),
+    Mutant(
+        "a host that reports has to answer",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("no answers",),
+        rules=_hosts_that_must_answer,
+    ),
+    Mutant(
+        "a move of another process is believed by one list",
+        1,
+        NODE_AGENT,
+        "was deleted by way of",
+        ("a move that it lists",),
+        rules=_moves_by_one_list,
+    ),
+    Mutant(
+        "agents wait for the Migrations of other hosts",
+        6,
+        NODE_AGENT,
+        "that has crashed waits for",
+        ("their guest moves",),
+        rules=_migrations_of_anyone,
+    ),
+    Mutant(
+        "stored definitions are parsed each time",
+        6,
+        NODE_AGENT,
+        "did nothing else for",
+        ("large definitions",),
+        rules=_definitions_parsed_each_time,
+    ),
+    Mutant(
+        "texts outlive their objects",
+        5,
+        KUBELET,
+        "stay in the operator's memory",
+        ("texts that stay",),
+        rules=_texts_without_bound,
+    ),
+    Mutant(
+        "a certificate is approved for any key",
+        1,
+        NODE_AGENT,
+        "for a key that is not on it",
+        ("another key",),
+        rules=_keys_of_anyone,
+    ),
+    Mutant(
+        "pages of metrics take tokens for the API server",
+        2,
+        NODE_AGENT,
+        "were read by",
+        ("the token of scrapes",),
+        rules=_tokens_of_any_audience,
+    ),
+    Mutant(
+        "one target's word about a lock voids a proof",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("locks of no guest",),
+        rules=_locks_by_one_word,
+    ),
+    Mutant(
+        "moves of a host take the places of evacuations",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("moves without end",),
+        rules=_moves_of_all,
+    ),
+    Mutant(
+        "moves of a host take the places of others' moves",
+        6,
+        NODE_AGENT,
+        "not recovered within",
+        ("moves without end",),
+        rules=_moves_of_one_host,
+    ),
     Mutant(
         "an agent writes the operator's fields",
         1,
@@ -393,7 +590,7 @@ MUTANTS: Final = (
         NODE_AGENT,
         "Event hostile|Event crash",
         ("Events of others",),
-        lambda objects: _without(objects, "own-host", "Events of its own Hypervisor"),
+        lambda objects: without_rules(objects, "own-host", "Events of its own Hypervisor"),
     ),
     Mutant(
         "schemas have no bounds",
@@ -409,6 +606,7 @@ MUTANTS: Final = (
         NODE_AGENT,
         "not recovered within|RecursionError",
         ("fields without end",),
+        lambda objects: without_rules(objects, "own-host", "may not fill metadata.managedFields"),
         rules=_deep_objects_end_a_watch,
         servers=("real",),  # the embedded server refuses such an object
     ),
@@ -436,7 +634,7 @@ MUTANTS: Final = (
         OPERATOR,
         "Node: taints",
         ("a taint on any Node",),
-        lambda objects: _without(objects, "gardener", "virt-driver"),
+        lambda objects: without_rules(objects, "gardener", "virt-driver"),
     ),
     Mutant(
         "the operator's pods have any shape",
@@ -444,6 +642,6 @@ MUTANTS: Final = (
         OPERATOR,
         "the operator's pod on",
         ("a pod of any shape",),
-        lambda objects: _without(objects, "gardener", "strayFields"),
+        lambda objects: without_rules(objects, "gardener", "strayFields"),
     ),
 )

@@ -7,11 +7,13 @@ are honest; whoever holds a host's token writes besides them. A sixth Node is no
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+import httpx2
 from tests.conformance.captured import arrangements, guests
 from tests.conformance.captured.doubles import Board, Boards, Deeds, Machines, Nova
 from tests.conformance.captured.rest import Rest
@@ -29,12 +31,13 @@ from hypercobalt.compute.leadership import LeaderGuard
 from hypercobalt.compute.model import Server as Instance
 from hypercobalt.compute.model import Size
 from hypercobalt.compute.port import ComputeService
-from hypercobalt.ha.host_failure.guard import Limits
+from hypercobalt.ha.host_failure.guard import GateLimits
 from hypercobalt.lab import rights
-from hypercobalt.operator.assembly import Options
-from hypercobalt.operator.certificates.issuing import Issuing
+from hypercobalt.operator.certificates.settings import Issuing
+from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.ha.settings import HaSettings
-from hypercobalt.operator.lifecycle.settings import Settings
+from hypercobalt.operator.lifecycle.settings import LifecycleSettings
+from hypercobalt.operator.settings import OperatorOptions
 from hypercobalt.operator.shared.ha_mode import HaMode
 from hypercobalt.operator.shared.node_facts import (
     AGGREGATES_ANNOTATION,
@@ -45,6 +48,8 @@ from hypercobalt.operator.shared.node_facts import (
 )
 from hypercobalt.runtime import Informer, Kube, Manager, Metrics, load_connection
 from hypercobalt.runtime.client.requests import Selection
+
+log = logging.getLogger(__name__)
 
 HOSTS: Final = ("kvm-a", "kvm-b", "kvm-c", "kvm-d", "kvm-e")
 CAPTURED: Final = HOSTS[0]
@@ -59,6 +64,7 @@ OVS_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{rights.OVS_NAMESPACE}/le
 OVSNODES = f"/apis/ovs.c5c3.io/v1alpha1/namespaces/{rights.OVS_NAMESPACE}/ovsnodes"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 MIGRATIONS = f"/apis/kvm.cloud.sap/v1alpha1/namespaces/{rights.NAMESPACE}/migrations"
+REQUESTS = f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificaterequests"
 _OF_ALL_NAMESPACES: Final = (
     "/apis/kvm.cloud.sap/v1alpha1/migrations",
     "/apis/kvm.cloud.sap/v1alpha1/sealeddefinitions",
@@ -75,9 +81,11 @@ GRACE: Final = 40.0
 HA: Final = HaSettings(
     mode=HaMode.INTERNAL,
     # Two of five hosts may fail here: the gates about many hosts have tests of their own.
-    limits=Limits(max_unhealthy=49, nodes=4, cliff=100, cliff_hosts=9, cool_down=timedelta(0)),
+    limits=GateLimits(max_unhealthy=49, nodes=4, cliff=100, cliff_hosts=9, cool_down=timedelta(0)),
 )
-LIFECYCLE: Final = Settings(forgotten=timedelta(minutes=1))
+EVICTION: Final = Policy(per_source=3, per_cluster=6)
+"""As far apart as the defaults are, with fewer guests."""
+LIFECYCLE: Final = LifecycleSettings(forgotten=timedelta(minutes=1))
 _GOOD: Final = {
     "OVSDBConnected": "Connected",
     "VswitchdResponding": "Responding",
@@ -86,7 +94,7 @@ _GOOD: Final = {
     "AllBondsHealthy": "NoBonds",
     "Ready": "AllChecksPassed",
 }
-_IN_SERVICE: Final = {
+IN_SERVICE: Final = {
     "Ready": "True",
     "HaEnabled": "True",
     "HypervisorDisabled": "False",
@@ -94,6 +102,7 @@ _IN_SERVICE: Final = {
     "NetworkHealthy": "True",
     "AgentReporting": "True",
 }
+"""Conditions of a host in service."""
 
 
 Lies = Callable[[tuple[PeerProbe, ...]], Coroutine[None, None, None]]
@@ -112,6 +121,7 @@ class Host:
         silent_since: by the loop's clock; None while it reports.
         reported: what its agent has written last.
         switch_due: when its OVS agent renews its Lease.
+        switch_known: its OVS agent has written its OVSNode.
         answered: the last question of peers that it has answered.
     """
 
@@ -127,6 +137,7 @@ class Host:
     stores: bool = True
     reported: str = ""
     switch_due: float = 0.0
+    switch_known: bool = False
     answered: str = ""
 
     @property
@@ -208,7 +219,8 @@ class Site:
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         """Have something happen until the site ends."""
-        self._tasks.append(self.loop.create_task(work))
+        self._tasks.append(task := self.loop.create_task(work))
+        task.add_done_callback(_log_failure)
 
     async def _add(self, host: Host) -> None:
         labels = {
@@ -247,7 +259,7 @@ class Site:
         return len(found) == len(HOSTS) and all(
             condition(one, type_).partition("/")[0] == status
             for one in found
-            for type_, status in _IN_SERVICE.items()
+            for type_, status in IN_SERVICE.items()
         )
 
     async def start_operator(self) -> None:
@@ -257,10 +269,11 @@ class Site:
         self._client = client = Kube(load_connection(kubeconfig), metrics=metrics)
         manager = self._manager = Manager(client, metrics=metrics)
         manager.clock = self.clock  # type: ignore[assignment]
-        options = Options(
+        options = OperatorOptions(
             (rights.NAMESPACE,),
-            Issuing(rights.NAMESPACE, "nova-ca", source=CertificateSource.REQUEST),
+            Issuing(rights.NAMESPACE, arrangements.ISSUER, source=CertificateSource.REQUEST),
             lifecycle=LIFECYCLE,
+            eviction=EVICTION,
             ha=HA,
             fence_devices=arrangements.devices(HOSTS),
             fence_namespace=rights.NAMESPACE,
@@ -341,7 +354,7 @@ class Site:
             OVSNODES,
             EVENTS,
             f"/api/v1/namespaces/{rights.NAMESPACE}/secrets",
-            f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificaterequests",
+            REQUESTS,
             f"/apis/cert-manager.io/v1/namespaces/{rights.NAMESPACE}/certificates",
             "/apis/apps/v1/namespaces/kube-system/deployments",
             "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets",
@@ -421,6 +434,8 @@ class Site:
         host.uid = hypervisor["metadata"]["uid"]
         mark = arrangements.mark(host.uid)
         self.machines.shared_files.add(f"{arrangements.SHARED}/{mark}")
+        if not host.reports:
+            return False  # it has died meanwhile, and its guests with it
         there = self.machines.at(host.uri).here.values()
         found = guests.definitions(host.name, host.boot, mark, there)
         body = arrangements.definitions_body(host.name, found, hypervisor)
@@ -492,13 +507,22 @@ class Site:
 
     async def _live(self) -> None:
         """Have every host report for as long as it does, and its Node Unknown when it does not."""
-        await asyncio.gather(*(self.report_switch(host) for host in self.hosts.values()))
         while True:
             await asyncio.gather(*(self._beat(host) for host in self.hosts.values()))
             known = all(host.reported for host in self.hosts.values() if host.reports)
             await asyncio.sleep(RENEWAL if known else 1.0)
 
     async def _beat(self, host: Host) -> None:
+        """Have one host report; what has no usable answer is sent again, as its agents do."""
+        try:
+            await self._write_of(host)
+        except (httpx2.HTTPError, AssertionError) as error:
+            log.warning("host %s: %r", host.name, error)
+
+    async def _write_of(self, host: Host) -> None:
+        if not host.switch_known:
+            await self.report_switch(host)
+            host.switch_known = True
         if host.reports:
             await self.renew(host)
             self.nova.moves.clean(host.name)
@@ -628,7 +652,13 @@ class _Follower:
         self._changed(new)
 
     def on_delete(self, obj: Hypervisor) -> None:
-        """It is gone."""
+        """Do nothing: a Hypervisor that is gone has no probes."""
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Log at once what ends a part of the site: the effect of an attack is judged without it."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("a part of the site has ended", exc_info=error)
 
 
 def _path_of(path: str, meta: Body) -> str:

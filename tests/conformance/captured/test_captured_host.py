@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.captured import credentials
 from tests.conformance.captured.credentials import NODE_AGENT
-from tests.conformance.captured.known import BY_NAME, KNOWN, Informed, Known
+from tests.conformance.captured.known import BY_NAME, KNOWN, Informed
 from tests.conformance.captured.machine import CapturedHost
 from tests.conformance.captured.put_back import Change, without_names, without_writers
 from tests.conformance.captured.site import OTHERS
+from tests.conformance.captured.steps import Known
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
 from tests.conformance.hosts import BY_NAME as BY_KIND
 from tests.conformance.prepare import call, install_definitions

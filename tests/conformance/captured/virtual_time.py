@@ -47,15 +47,26 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         under_way: requests that have no answer yet, watches not counted once they are open.
         skipped: seconds that were not waited for.
         written: when the last write was answered, in real time.
+        longest: seconds of CPU of its thread in the longest turn since this was set to 0.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._threads = Threads(pids)
         self.under_way, self.skipped, self.written = 0, 0.0, 0.0
+        self.longest, self._turn_began = 0.0, time.thread_time()
         super().__init__(_Skipping(self))
 
     def time(self) -> float:
         return time.monotonic() + self.skipped
+
+    @contextmanager
+    def between_turns(self) -> Iterator[None]:
+        """Wait in the block for the next turn."""
+        self.longest = max(self.longest, time.thread_time() - self._turn_began)
+        try:
+            yield
+        finally:
+            self._turn_began = time.thread_time()
 
     @contextmanager
     def request(self, *, writes: bool) -> Iterator[None]:
@@ -143,6 +154,10 @@ class _Skipping(selectors.EpollSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        with self._loop.between_turns():
+            return self._select(timeout)
+
+    def _select(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= _GLANCE:
             return super().select(timeout)
         if self._loop.is_waited_for():

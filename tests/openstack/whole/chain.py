@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.openstack import computes
 from hypercobalt.lab.openstack.site import OpenStack
 
@@ -34,7 +34,7 @@ async def chain(openstack: OpenStack, server: str) -> str:
 
 
 async def _journal(host: Host, server: str) -> list[tuple[datetime, str]]:
-    if host.power is not Power.RUNNING:
+    if host.power is not HostPower.RUNNING:
         return []
     units = (f"--unit={unit}" for unit in _UNITS)
     text = await host.run("bash", "-c", _JOURNAL, "bash", server, *units)

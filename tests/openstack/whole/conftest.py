@@ -56,6 +56,7 @@ async def site(request: pytest.FixtureRequest, whole: OpenStack) -> AsyncIterato
     async with Session(whole.admin) as admin, whole.lab.control.client() as kube:
         site = Site(whole, admin, kube, Servers(admin, seed.NAMES), witness)
         await site.all_in_service()
+        await site.without_issues()
         try:
             yield site
             assert witness.double_runs == ()

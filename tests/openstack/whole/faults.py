@@ -10,6 +10,7 @@ from typing import Final
 
 from hypercobalt.lab import processes
 from hypercobalt.lab.host import Host
+from hypercobalt.lab.openstack import metadata
 from tests.openstack.whole.site import PATIENT, Site
 
 MEMORY: Final = Path("/sys/fs/cgroup/memory")
@@ -24,6 +25,12 @@ def kill_qemu(site: Site, server: str) -> int:
     (emulator,) = site.emulators(server)
     os.kill(emulator.pid, signal.SIGKILL)
     return emulator.pid
+
+
+async def kill_metadata_agent(host: Host) -> None:
+    """Kill the metadata agent of a host and its haproxies, as the kernel's OOM killer does."""
+    await host.run("pkill", "--signal=KILL", "--exact", "haproxy")
+    await host.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", metadata.SERVICE)
 
 
 async def run_out_of_memory(site: Site, server: str, host: Host) -> int:

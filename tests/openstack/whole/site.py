@@ -30,7 +30,7 @@ from hypercobalt.lab import operator as lab_operator
 from hypercobalt.lab import processes, rights
 from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
 from hypercobalt.lab.commands import Finished, cobalt_command, execute
-from hypercobalt.lab.host import Host, Power
+from hypercobalt.lab.host import Host, HostPower
 from hypercobalt.lab.openstack import computes, seed, volumes
 from hypercobalt.lab.openstack.client import Json, Session
 from hypercobalt.lab.openstack.config import SHARED_INSTANCES, VOLUME_MOUNTS
@@ -135,14 +135,36 @@ class Site:
         """
         await self.openstack.lab.operator.start()
         for host in self.openstack.hosts:
-            if host.power is Power.OFF:
+            if host.power is HostPower.OFF:
                 await self.openstack.lab.up_host(host)
             elif host.wire.is_cut:
                 await host.wire.restore()
         await self.all_in_service()
-        await self.servers.remove_all()
+        await self._remove_servers()
         for eviction in (await self.kube.list(Eviction)).items:
             await self.kube.delete(Eviction, eviction.metadata.name)
+
+    async def _remove_servers(self) -> None:
+        """Remove the servers of the test, and ports that Nova leaves behind when a move fails.
+
+        Nova may have both hosts at work for a server at that moment; our agent names the port then.
+        """
+        made = self.servers.made
+        await self.servers.remove_all()
+        for host in self.openstack.hosts:
+            for server in made:
+                owner = f"external_ids:vm-uuid={server}"
+                names = await host.run(
+                    *("ovs-vsctl", "--bare", "--columns=name", "find", "Interface", owner)
+                )
+                for name in names.split():
+                    await host.run("ovs-vsctl", "--if-exists", "del-port", "br-int", name)
+
+    async def without_issues(self) -> None:
+        """Wait until no switch has an issue."""
+        for host in self.openstack.hosts:
+            switch = partial(self.switch, host.name)
+            await awaited(switch, lambda one: one.status.issues == (), WITHIN)
 
     async def services(self, name: str) -> list[Json]:
         """The compute services of a host in Nova: one, or none."""
@@ -255,10 +277,18 @@ class Site:
 
     async def _sum(self, server: str, host: str, order: str) -> str:
         """Have a guest write to its disk or read it, and give the sum that it prints."""
-        sums = partial(asyncio.to_thread, _sums, self._console(server), order)
-        before = len(await sums())
+        return await self._answer(server, host, order, "[0-9a-f]{32}")
+
+    async def _answer(self, server: str, host: str, order: str, shape: str) -> str:
+        """Have a guest carry out an order, and give the answer of that shape that it prints.
+
+        From the file of its console: QEMU writes to the terminal first, and to the file after that.
+        """
+        read = partial(_answers, self._console(server), order, shape)
+        answers = partial(asyncio.to_thread, read)
+        before = len(await answers())
         await self.order(server, host, order)
-        return (await awaited(sums, lambda now: len(now) > before, WITHIN))[-1]
+        return (await awaited(answers, lambda now: len(now) > before, WITHIN))[-1]
 
     @asynccontextmanager
     async def watched_flavor(self) -> AsyncIterator[str]:
@@ -304,6 +334,27 @@ class Site:
     def _console(self, server: str) -> Path:
         folder = self.openstack.lab.layout.shared_files / PurePosixPath(SHARED_INSTANCES).name
         return folder / server / "console.log"
+
+    async def until_introduced(self, server: str) -> None:
+        """Wait until a server has printed its address and its UUID.
+
+        The address is the one that Neutron has given to its port, and it has that by DHCP.
+        """
+        (fixed,) = (await self.port(server))["fixed_ips"]
+        texts = (f": lease {fixed['ip_address']}", f": instance {server}")
+        lines = partial(asyncio.to_thread, _lines, self._console(server))
+
+        def all_printed(now: list[str]) -> bool:
+            return all(any(line.endswith(text) for line in now) for text in texts)
+
+        await awaited(lines, all_printed, WITHIN)
+
+    async def until_knows_itself(self, server: str, host: str) -> None:
+        """Wait until a server has read its own UUID from the metadata service once more.
+
+        What it has printed before a live move is not in the console of the target.
+        """
+        assert await self._answer(server, host, "metadata", "[-0-9a-f]{36}") == server
 
     async def until_beats(self, server: str, beats: int = 0) -> int:
         """Wait until a server has printed more signs of life than so many, and give how many."""
@@ -378,6 +429,34 @@ class Site:
         """Restart services of a host, all at once."""
         await self.host(name).run("systemctl", "restart", *units, within=PATIENT)
 
+    async def start_compute(self, name: str) -> None:
+        """Start the nova-compute of a host, and wait for its first report."""
+        (before,) = await self.services(name)
+        await self.host(name).run("systemctl", "start", computes.SERVICE, within=PATIENT)
+        since = before["updated_at"]
+        await awaited(
+            partial(self.services, name),
+            lambda now: (now[0]["state"], now[0]["updated_at"] > since) == ("up", True),
+            WITHIN,
+        )
+
+    async def remove_remains(self, server: str) -> None:
+        """Remove a server, and what its moves have left where Nova does not have it.
+
+        A domain that stays keeps a nova-compute from starting, and an allocation of a move keeps a
+        resource provider.
+        """
+        there = await self.servers.host(server)
+        for host in self.openstack.hosts:
+            if host.name != there:
+                domain = f"virsh destroy {server}; virsh undefine --keep-nvram {server}; true"
+                await host.run("bash", "-c", domain)
+        records = await self.servers.migrations(server)
+        await self._remove_servers()
+        for record in records:
+            path = f"/allocations/{record['uuid']}"
+            await self.admin("placement", "DELETE", path, version=PLACEMENT)
+
     # -- network ---------------------------------------------------------------------------------
 
     async def rules_of_members(self, group: str) -> list[Json]:
@@ -448,8 +527,9 @@ def _beats(console: Path) -> int:
     return int(alive[-1].split()[-1]) if alive else 0
 
 
-def _sums(console: Path, order: str) -> list[str]:
-    return re.findall(rf": ok {order} ([0-9a-f]{{32}})$", "\n".join(_lines(console)), re.MULTILINE)
+def _answers(console: Path, order: str, shape: str) -> list[str]:
+    """What a guest has answered to an order so far; a line that is not written whole is none."""
+    return re.findall(rf": ok {order} ({shape})$", "\n".join(_lines(console)), re.MULTILINE)
 
 
 def _lines(console: Path) -> list[str]:

@@ -27,13 +27,14 @@ from hypercobalt.api.ovsnode_reasons import IssueCode
 from hypercobalt.api.sealed_definitions import SealedDefinitions
 from hypercobalt.lab import rights
 from hypercobalt.lab.agents import NODE_AGENT, OVS_AGENT
-from hypercobalt.lab.openstack import computes
+from hypercobalt.lab.openstack import computes, metadata
 from hypercobalt.lab.openstack.client import Json
 from hypercobalt.lab.ovn import CONTROLLER, Part
 from hypercobalt.runtime import ForbiddenError
 from tests.openstack.computes import provider_id, service
 from tests.openstack.whole.faults import (
     MEMORY,
+    kill_metadata_agent,
     kill_qemu,
     run_out_of_memory,
 )
@@ -119,6 +120,25 @@ def _tap(port: Json) -> str:
     return f"tap{port['id'][:11]}"
 
 
+async def test_guest_reads_its_uuid_by_dhcp_and_metadata_agent_also_once_both_have_died(
+    site: Site,
+) -> None:
+    server = await site.boot_system(FIRST)
+    host = site.host(FIRST)
+    await site.until_introduced(server)
+    secret = await host.run("stat", "--format=%a %U", metadata.CONFIGURATION)
+    assert secret.split() == ["600", "root"]
+
+    await kill_metadata_agent(host)
+
+    await site.until_knows_itself(server, FIRST)
+    network = (await site.port(server))["network_id"]
+    (proxy,) = [one for one in await site.ports(FIRST) if one.name == f"tap{network[:10]}0"]
+    assert proxy.issues == ()
+    await site.bound(server, FIRST)
+    assert [issue.code for issue in (await site.switch(FIRST)).status.issues] == []
+
+
 async def test_operator_on_nova_has_no_right_to_definitions(site: Site) -> None:
     async with site.as_operator() as operator:
         assert await operator.get(Hypervisor, FIRST) is not None
@@ -150,6 +170,7 @@ async def test_guests_that_crash_or_are_ended_by_watchdog_or_oom_killer_are_star
     by_kernel = await run_out_of_memory(site, without_memory, site.host(FIRST))
     end = _End(without_memory, FIRST, by_kernel, IncidentType.HOST_OUT_OF_MEMORY)
     await _is_started_again_once(site, end)
+    await site.until_knows_itself(without_memory, FIRST)
     assert [len(await site.evictions(host)) for host in (FIRST, SECOND)] == [2, 1]
 
 
@@ -329,6 +350,7 @@ async def test_living_servers_of_an_evicted_host_move_with_port_and_volume_while
         assert await site.allocated(server) == {SECOND}
         (emulator,) = site.emulators(server)
         assert emulator.machine == site.host(SECOND).machine
+        await site.until_knows_itself(server, SECOND)
     await site.check_volume(volume, SECOND)
     assert [one.pid for one in site.emulators(stays)] == [pid]
     for switch in (FIRST, SECOND):
