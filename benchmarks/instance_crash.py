@@ -36,7 +36,7 @@ from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.connect import connect_nova
 from hypercobalt.node_agent.agent import register
 from hypercobalt.node_agent.emulated import emulated_host
-from hypercobalt.node_agent.settings import Settings
+from hypercobalt.node_agent.settings import NodeAgentSettings
 from hypercobalt.operator.eviction.assembly import add_eviction
 from hypercobalt.operator.eviction.model.policy import Policy
 from hypercobalt.operator.shared.proofs import Proofs
@@ -80,7 +80,9 @@ async def running(kubeconfig: Path, cloud: Cloud, libvirt: FakeLibvirt) -> Async
             events=operator.recorder("example.com/benchmark"),
             metrics=metrics,
         )
-        settings = Settings(node=HOST, label=HOST, namespace="default", ha_config="default/ha")
+        settings = NodeAgentSettings(
+            node=HOST, label=HOST, namespace="default", ha_config="default/ha"
+        )
         register(settings, agent, replace(emulated_host(), libvirt=libvirt))
         tasks = [asyncio.create_task(one.run()) for one in (operator, agent)]
         try:

@@ -22,7 +22,7 @@ from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.membership import add_host
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.views.lab import is_taken_up
 
 BARE = Setup(control_plane=False, ovn=False)
@@ -72,7 +72,7 @@ async def whole(data: Path, hosts: int, vms: int) -> dict[str, float]:
     await in_service(lab)
     found["up_in_service_s"] = monotonic() - began
     found["host_mib"] = mean_mib(lab.hosts)
-    await fleet.add(*[Request()] * vms)
+    await fleet.add(*[VMRequest()] * vms)
     found["up_with_vms_s"] = monotonic() - began
     found["up_again_s"] = await timed(lab.up(Setup(hosts)))
     found["down_s"] = await timed(down(data))

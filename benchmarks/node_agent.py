@@ -34,7 +34,7 @@ from hypercobalt.lab.host import Host
 from hypercobalt.lab.lab import Lab, down
 from hypercobalt.lab.setup import Setup
 from hypercobalt.lab.vms.fleet import Fleet
-from hypercobalt.lab.vms.request import Request
+from hypercobalt.lab.vms.request import VMRequest
 from hypercobalt.runtime import Kube, configure_logs
 
 CYCLES = 50
@@ -187,7 +187,7 @@ async def libvirt_gone(host: Host, follower: Follower) -> dict[str, float]:
 async def migration(lab: Lab, api: Kube) -> dict[str, float]:
     """Progress values of a throttled migration, and when the first one came."""
     fleet, progress = Fleet(lab), list[tuple[float, str]]()
-    await fleet.add(Request(name="moved", host=lab.hosts[0].name, network=False))
+    await fleet.add(VMRequest(name="moved", host=lab.hosts[0].name, network=False))
 
     async def follow() -> None:
         async with api.watch(Migration) as events:
