@@ -14,3 +14,26 @@ def server_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
+
+
+def verify_clients(context: ssl.SSLContext, authorities: str) -> None:
+    """Have a context verify clients that show a certificate; those without one are let in.
+
+    Args:
+        context: of a server.
+        authorities: CAs in PEM form; without any, no certificate is a good one.
+
+    Raises:
+        ValueError: they cannot be used.
+    """
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # As Go does: an intermediate CA that is trusted ends a chain.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # A resumed session would count as verified by a CA that is trusted no more.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    if authorities.strip():
+        try:
+            context.load_verify_locations(cadata=authorities)
+        except ssl.SSLError as error:
+            raise ValueError(f"no PEM certificates: {error}") from error
