@@ -19,8 +19,8 @@ from tests.conformance.captured.site import CAPTURED, EVENTS, HOSTS, HYPERVISORS
 from tests.conformance.wire import Json
 
 IN_TIME: Final = 420.0
-"""Seconds after its last fault, or the operator's, within which a silent host is recovered; four
-times what it takes by itself."""
+"""Seconds after its last fault, or the operator's, within which a silent host is recovered; more
+than twice what it takes by itself."""
 _REST: Final = 15.0
 """Seconds without a change: longer than any period of an honest host, or of the HA service."""
 _LOOKS: Final = 20

@@ -37,7 +37,10 @@ class Service(ThreadingHTTPServer):
         self.passwords: list[str] = []
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1").configure_cert(context)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
+        # A stray connection that shows no handshake would hold up the shutdown.
+        self.socket = context.wrap_socket(
+            self.socket, server_side=True, do_handshake_on_connect=False
+        )
 
     @property
     def port(self) -> str:
