@@ -282,11 +282,27 @@ KNOWN: Final = (
     ),
     (
         Known("a guest on its way", 9, "direct", NODE_AGENT, _recovery_of_a_guest_on_its_way),
-        Known("locks of no guest", 6, "direct", NODE_AGENT, known_shared.locks_that_no_guest_holds),
-        Known("starts that fail late", 6, "direct", NODE_AGENT, known_shared.starts_that_fail_late),
-        Known("delayed returns", 6, "direct", NODE_AGENT, known_shared.returns_that_it_delays),
+        Known(
+            "locks of no guest",
+            6,
+            "direct",
+            NODE_AGENT,
+            known_shared.locks_that_no_guest_holds,
+            asks="boot",
+        ),
         Known("files of another", 1, "direct", NODE_AGENT, _files_of_another_by_a_true_death),
         Known("large definitions", 6, "direct", NODE_AGENT, known_shared.definitions_to_parse),
+    ),
+    (
+        Known(
+            "starts that fail late",
+            6,
+            "direct",
+            NODE_AGENT,
+            known_shared.starts_that_fail_late,
+            asks="boot",
+        ),
+        Known("delayed returns", 6, "direct", NODE_AGENT, known_shared.returns_that_it_delays),
     ),
     (
         Known("no answers", 6, "direct", NODE_AGENT, known_shared.calls_without_an_answer),

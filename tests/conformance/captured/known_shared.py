@@ -60,7 +60,7 @@ def starts_that_fail_late(machine: CapturedHost) -> None:
         return  # one host fails at a time
     _has_most_room(machine)
     machine.refuses_starts_late(late=True)
-    steps.dies_and_is_recovered(machine, OTHERS[1])
+    steps.dies_and_is_recovered(machine, OTHERS[0])
     machine.refuses_starts_late(late=False)
 
 

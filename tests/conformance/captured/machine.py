@@ -106,6 +106,7 @@ _LAST_MOMENT: Final = {
     **dict.fromkeys(("boot", "destroy"), 59.0),
 }
 """Seconds after which the operator has not yet given up what it asks of a host's libvirtd."""
+_LATE_START: Final = {"boot": _LAST_MOMENT["boot"]}
 _LONG_MOVE: Final = 60.0
 """Seconds of a live migration, in which the operator is restarted."""
 _LEVELS: Final = 3000
@@ -383,13 +384,13 @@ class CapturedHost(RuleBasedStateMachine):
         """Have its libvirtd refuse each start, late, in the words of a lock that is held."""
         there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
         there.failures = {"boot": DiskInUseError(_LOCKED)} if for_locks else {}
-        there.delays = dict(_LAST_MOMENT) if for_locks else {}
+        there.delays = dict(_LATE_START) if for_locks else {}
 
     def refuses_starts_late(self, *, late: bool) -> None:
-        """Its libvirtd answers each call in the last moment, and starts nothing."""
+        """Have its libvirtd take as long as it may to start nothing; a slow one is asked last."""
         there = self.site.machines.at(self.site.hosts[CAPTURED].uri)
         there.failures = {"boot": LibvirtRefusedError("there is no memory")} if late else {}
-        there.delays = dict(_LAST_MOMENT) if late else {}
+        there.delays = dict(_LATE_START) if late else {}
 
     def answers_no_call(self, *, silent: bool) -> None:
         """Cut its libvirtd off, while its agent reports."""

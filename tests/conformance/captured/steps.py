@@ -23,6 +23,7 @@ class Known:
         compute: of the site.
         credential: that the attacker holds.
         told: does it.
+        asks: what the operator has to ask of the captured host meanwhile, or nothing was tried.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Known:
     compute: str
     credential: str
     told: Told
+    asks: str = ""
 
 
 def status(machine: CapturedHost, change: Body) -> None:

@@ -20,7 +20,7 @@ from tests.conformance.captured.credentials import NODE_AGENT
 from tests.conformance.captured.known import BY_NAME, KNOWN, Informed
 from tests.conformance.captured.machine import CapturedHost
 from tests.conformance.captured.put_back import Change, without_names, without_writers
-from tests.conformance.captured.site import OTHERS
+from tests.conformance.captured.site import CAPTURED, OTHERS
 from tests.conformance.captured.steps import Known
 from tests.conformance.captured.virtual_time import SkippingLoop, counted
 from tests.conformance.hosts import BY_NAME as BY_KIND
@@ -91,7 +91,12 @@ def test_known_attacks_have_no_effect(
         machine.begins(group[0].credential, group[0].compute)
         for known in group:
             machine.credential = known.credential
+            before = len(machine.site.deeds.done)
             known.told(machine)
+            asked = {
+                deed.what for deed in machine.site.deeds.done[before:] if deed.host == CAPTURED
+            }
+            assert not known.asks or known.asks in asked, f"{known.name} was not tried"
     finally:
         machine.teardown()
 
