@@ -11,6 +11,10 @@ either end noticing, and what the server sends again comes after ever longer pau
 whose Lease is not renewed reads the order itself until the API answers, and begins the watch again.
 Each order that is read is known to all concerns of the agent before a guest ends by it: else the
 guest would be stored as one that its owner has stopped, and started nowhere.
+
+An order that was seen stands until a Hypervisor that can be read has none for this boot. One that
+cannot be read withdraws nothing, nor does one that is gone: that of a dead host is deleted once its
+guests run elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from hypercobalt.agent.lease import renewal
 from hypercobalt.agent.settings import LEASE
 from hypercobalt.api.fencing import Fencing, GuestsStopped, is_ordered
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.errors import HypercobaltError
+from hypercobalt.errors import HypercobaltError, TransientError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.fencing.guests import AllGuests, Ended, stop_all
 from hypercobalt.node_agent.status.parts import Board
@@ -84,7 +88,8 @@ class FencingOrder:
         self._kube, self._guests, self._board = kube, guests, board
         self._hypervisor, self._boot = hypervisor, boot
         self._ended, self._clock = ended, clock
-        self._stands = False  # an order was obeyed, and is not known to be withdrawn
+        self._seen: Fencing | None = None  # the last order, until one is known to be withdrawn
+        self._stands = False  # that order was read, and is obeyed
         self._started = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
@@ -101,10 +106,12 @@ class FencingOrder:
     async def _follow(self) -> None:
         seen = self._hypervisor.value
         while True:
-            if seen is not None and is_ordered(seen.status.fencing, self._boot):
-                await self.obey(seen.metadata.name)
-            else:
-                self._stands = False
+            if seen is not None:
+                self._seen = self._order_of(seen)
+                if self._seen is not None:
+                    await self.obey(seen.metadata.name)
+                else:
+                    self._stands = False
             seen = await self._hypervisor.changed(seen)
 
     async def _keep(self) -> None:
@@ -137,6 +144,10 @@ class FencingOrder:
                 log.warning("api_answers_again", missed=self._missed)
                 self._hypervisor.restart()
 
+    def _order_of(self, own: Hypervisor) -> Fencing | None:
+        fencing = own.status.fencing
+        return fencing if is_ordered(fencing, self._boot) else None
+
     async def obey(self, name: str) -> None:
         """End every guest if the API still has the order, and report it."""
         async with self._obeying:
@@ -157,9 +168,10 @@ class FencingOrder:
         self._board.put(replace(self._board.parts, guests_stopped=stopped))
 
     async def _confirmed(self, name: str) -> Fencing | None:
-        """The order as the API has it now; None: it is withdrawn. Waits for an API that is away.
+        """The order as the API has it now; None: it is withdrawn, or there was none.
 
-        Read by a list of one: agents have no right to get a Hypervisor.
+        Waits for an API that is away, and for a Hypervisor that can be read; of one that is gone
+        the last order stays.
         """
         self._missed, begun = 0, 0
         found: asyncio.Future[Hypervisor | None] = asyncio.get_running_loop().create_future()
@@ -175,12 +187,12 @@ class FencingOrder:
             for reading in running:
                 reading.cancel()
         self._missed = max(self._missed, begun - 1)
-        if (own := found.result()) is None:
-            return None
-        known, fencing = self._hypervisor.value, own.status.fencing
-        if known is not None and known.status.fencing != fencing:
-            self._hypervisor.wrote(own)
-        return fencing if is_ordered(fencing, self._boot) else None
+        if (own := found.result()) is not None:
+            known = self._hypervisor.value
+            if known is not None and known.status.fencing != own.status.fencing:
+                self._hypervisor.wrote(own)
+            self._seen = self._order_of(own)
+        return self._seen
 
     async def _read(
         self, name: str, within: timedelta, found: asyncio.Future[Hypervisor | None]
@@ -188,7 +200,7 @@ class FencingOrder:
         """Read the order once; a failure is counted, and logged once of an outage."""
         try:
             async with asyncio.timeout(within.total_seconds()):
-                listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
+                own = await self._listed(name)
         except (HypercobaltError, TimeoutError) as error:
             if not self._missed:
                 why = str(error) or f"no answer within {within.total_seconds():g} s"
@@ -196,4 +208,15 @@ class FencingOrder:
             self._missed += 1
         else:
             if not found.done():
-                found.set_result(next(iter(listed.items), None))
+                found.set_result(own)
+
+    async def _listed(self, name: str) -> Hypervisor | None:
+        """The own Hypervisor, by a list of one: agents have no right to get it.
+
+        Raises:
+            TransientError: it is there, and cannot be read.
+        """
+        listed = await self._kube.list(Hypervisor, fields=f"metadata.name={name}")
+        if problem := next(iter(listed.unreadable.values()), ""):
+            raise TransientError(f"Hypervisor {name} cannot be read: {problem}")
+        return next(iter(listed.items), None)

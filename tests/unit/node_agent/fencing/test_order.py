@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from hypercobalt.adapters.host.fake import FakePods
+from hypercobalt.adapters.libvirt.events import DomainEvent, EventKind
 from hypercobalt.adapters.libvirt.fake import FakeLibvirt
 from hypercobalt.adapters.libvirt.model import Domain, DomainState
+from hypercobalt.adapters.libvirt.vocabulary import Lifecycle
 from hypercobalt.api.fencing import Fencing, FencingMethod, FencingPhase
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.hypervisor_status import HypervisorStatus
@@ -20,6 +24,7 @@ from hypercobalt.node_agent.fencing.order import FencingOrder
 from hypercobalt.node_agent.host.launchers import PodLaunchers
 from hypercobalt.node_agent.status.parts import Board
 from hypercobalt.runtime import Kube, SystemClock
+from hypercobalt.runtime.observable import Observable
 from hypercobalt.runtime.write_cache import Latest
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -40,6 +45,11 @@ def own(fencing: Fencing | None = None) -> Hypervisor:
 @dataclass
 class Listed:
     items: tuple[Hypervisor, ...]
+    unreadable: dict[str, str] = field(default_factory=dict[str, str])
+
+
+NOTHING = Listed(())
+UNREADABLE = Listed((), {"kvm-1": "Expected `str`, got `int` - at `$.status.fencing.phase`"})
 
 
 @dataclass
@@ -49,6 +59,8 @@ class Away:
     fencing: Fencing | None = DEAD
     takes: float = 0.0
     back: float = CUT
+    has: Listed | None = None
+    """What it has instead of a Hypervisor that can be read."""
     asked: int = 0
     open: int = 0
     together: int = 0
@@ -62,17 +74,17 @@ class Away:
             await asyncio.sleep(self.takes)
         finally:
             self.open -= 1
-        return Listed((own(self.fencing),))
+        return self.has or Listed((own(self.fencing),))
 
 
 @dataclass
 class Stale:
     """A watch whose connection is dead: it shows the host as it was before."""
 
-    value: Hypervisor = field(default_factory=own)
+    value: Hypervisor | None = field(default_factory=own)
     restarts: int = 0
 
-    async def changed(self, _: object) -> Hypervisor:
+    async def changed(self, _: object) -> Hypervisor | None:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -84,6 +96,22 @@ class Stale:
         return obj
 
 
+class Following(Stale):
+    """A watch that shows what it is given."""
+
+    def __init__(self, value: Hypervisor | None) -> None:
+        super().__init__(value)
+        self._shown = Observable(value)
+
+    async def changed(self, since: object) -> Hypervisor | None:
+        assert since is None or isinstance(since, Hypervisor)
+        return await self._shown.changed(since)
+
+    def show(self, value: Hypervisor | None) -> None:
+        self.value = value
+        self._shown.set(value)
+
+
 class Ending(FakeLibvirt):
     """Notes what the agent's concerns know of the order while a guest ends."""
 
@@ -93,7 +121,8 @@ class Ending(FakeLibvirt):
         self.known: list[Fencing | None] = []
 
     async def destroy(self, uuid: str, *, graceful: bool = False) -> None:
-        self.known.append(self.watch.value.status.fencing)
+        known = self.watch.value
+        self.known.append(known.status.fencing if known is not None else None)
         await super().destroy(uuid, graceful=graceful)
 
 
@@ -122,9 +151,26 @@ class Site:
             clock=SystemClock(),
         )
 
-    async def runs(self, until: float) -> None:
+    async def runs(self, until: float, order: FencingOrder | None = None) -> None:
         async with asyncio.timeout(until - asyncio.get_running_loop().time()):
-            await self.order().run()
+            await (order or self.order()).run()
+
+    async def ends_what_starts(self, order: FencingOrder, until: float) -> bool:
+        """Whether the agent ends a guest that starts now."""
+        self.libvirt.put(Domain("b", "b", True, DomainState.RUNNING))
+        order.on_event(
+            DomainEvent(
+                EventKind.LIFECYCLE,
+                "b",
+                "b",
+                datetime.now(UTC),
+                type=Lifecycle.STARTED,
+                domain_id=2,
+            )
+        )
+        with pytest.raises(TimeoutError):
+            await self.runs(until, order)
+        return self.guests == 0
 
     @property
     def guests(self) -> int:
@@ -192,3 +238,78 @@ async def test_answer_to_an_earlier_reading_counts_while_later_ones_wait() -> No
     with pytest.raises(TimeoutError):
         await site.runs(CUT + 1.8 + LATEST)
     assert site.guests == 0
+
+
+async def test_host_that_was_cut_off_reads_its_order_until_that_can_be_read() -> None:
+    site = Site(Away(has=UNREADABLE))
+    asyncio.get_running_loop().call_at(CUT + 5, setattr, site.api, "has", None)
+    with pytest.raises(TimeoutError):
+        await site.runs(CUT + 5 + LATEST)
+    assert site.guests == 0
+
+
+@pytest.mark.parametrize("has", [UNREADABLE, NOTHING], ids=["cannot be read", "is gone"])
+async def test_order_that_was_executed_stands_while_the_hypervisor(has: Listed) -> None:
+    site = Site(Away(back=0))
+    order = site.order()
+    with pytest.raises(TimeoutError):
+        await site.runs(20, order)
+    assert site.guests == 0
+    site.api.has = has
+    with pytest.raises(TimeoutError):
+        await site.runs(60, order)
+    assert await site.ends_what_starts(order, 62)
+
+
+async def test_order_that_was_executed_stands_after_the_watch_has_shown_a_deletion() -> None:
+    watch = Following(own(DEAD))
+    site = Site(Away(back=0), watch, renews=True)
+    order = site.order()
+    with pytest.raises(TimeoutError):
+        await site.runs(20, order)
+    assert site.guests == 0
+    watch.show(None)
+    with pytest.raises(TimeoutError):
+        await site.runs(30, order)
+    assert await site.ends_what_starts(order, 32)
+
+
+async def test_order_that_the_watch_has_shown_is_executed_though_the_hypervisor_is_gone() -> None:
+    """The Hypervisor of a dead host goes once its guests run elsewhere."""
+    site = Site(Away(back=0, has=NOTHING), Following(own(DEAD)), renews=True)
+    with pytest.raises(TimeoutError):
+        await site.runs(20)
+    assert site.guests == 0
+
+
+async def test_deletion_of_a_hypervisor_without_an_order_ends_no_guest() -> None:
+    watch = Following(own())
+    site = Site(Away(back=0, has=NOTHING), watch)
+    order = site.order()
+    with pytest.raises(TimeoutError):
+        await site.runs(30, order)
+    watch.show(None)
+    with pytest.raises(TimeoutError):
+        await site.runs(60, order)
+    assert site.guests == 1
+    assert not await site.ends_what_starts(order, 62)
+
+
+@pytest.mark.parametrize(
+    "fencing", [None, replace(DEAD, phase=FencingPhase.RELEASED), replace(DEAD, bootID="b0")]
+)
+async def test_order_is_over_once_a_hypervisor_that_can_be_read_has_none(
+    fencing: Fencing | None,
+) -> None:
+    watch = Following(own(DEAD))
+    site = Site(Away(back=0), watch, renews=True)
+    order = site.order()
+    with pytest.raises(TimeoutError):
+        await site.runs(20, order)
+    watch.show(None)
+    with pytest.raises(TimeoutError):
+        await site.runs(30, order)
+    watch.show(own(fencing))
+    with pytest.raises(TimeoutError):
+        await site.runs(40, order)
+    assert not await site.ends_what_starts(order, 42)
