@@ -657,6 +657,27 @@ async def test_silent_host_whose_node_is_deleted_is_fenced_and_evacuated_all_the
     assert dead.device.orders == ([] if asserted else [PowerState.OFF])
 
 
+async def test_silent_host_that_has_lost_its_address_is_kept_until_it_is_listed_again(
+    kube: Kube, kubeconfig: Path, name: str
+) -> None:
+    """Without OpenStack a host is listed by its address alone."""
+    site = failing_site(kube, name)
+    site.compute.counts_servers = False
+    async with recovering(kubeconfig, site.compute, site.fences):
+        dead = await start(site)
+        site.compute.world.change_host(name, up=False)
+        unlisted = site.compute.world.hosts.pop(name)
+        await Agent(kube, name).renews(lasts=1)
+        await dead.node("Unknown")
+        await until(kube, Hypervisor, name, lambda hv: FINALIZER in hv.metadata.finalizers)
+        await delete_node(kube, name)
+        await dead.until("RecoveryBlocked", "True/GatesClosed")
+        site.compute.world.hosts[name] = unlisted
+        await recovered(site, name)
+        await goes(kube, name)
+    assert dead.device.orders == [PowerState.OFF]
+
+
 async def test_dead_host_whose_node_is_deleted_in_the_foreground_is_evacuated(
     kube: Kube, kubeconfig: Path, name: str
 ) -> None:

@@ -46,7 +46,7 @@ from hypercobalt.operator.ha.observing.signs import (
     with_power,
     with_record,
 )
-from hypercobalt.operator.ha.observing.silenced import is_kept, silenced
+from hypercobalt.operator.ha.observing.silenced import is_abandoned, is_kept, silenced
 from hypercobalt.operator.ha.settings import HaSettings
 from hypercobalt.operator.shared.evictions import FINALIZER, is_whole
 from hypercobalt.operator.shared.node_facts import host_names, is_its_own
@@ -182,6 +182,7 @@ class Observation:
         asserted = with_power(asserted_death(hypervisor, node), power, fence.power.devices)
         asserted = with_record(asserted, hypervisor.status.assertion, reports, now)
         silence = silenced(hypervisor, compute.host, evictions)
+        abandoned = is_abandoned(silence, counts_servers=sources.compute.counts_servers)
         needs_fence = not isinstance(verdict, Alive) and not is_fenced(hypervisor)
         no_boot = "" if hypervisor.status.bootID else "no boot ID of the host was ever reported"
         unfit = (no_boot or fence.problem) if needs_fence else ""
@@ -200,7 +201,7 @@ class Observation:
                 in_use=held(refusals),
             ),
             silenced=silence,
-            abandoned=bool(silence) and not compute.problem,
+            abandoned=abandoned and not compute.problem,
             gates=self._gates(subject, compute.problem, now),
             host=compute.host,
             evictions=evictions,

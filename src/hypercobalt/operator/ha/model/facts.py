@@ -21,7 +21,8 @@ class RecoveryFacts(HostFacts):
     Args:
         ready: status of its Node's condition Ready.
         silenced: why no action may be taken on this host; "" for no reason.
-        abandoned: the host is silenced, and not only while the compute service cannot be read.
+        abandoned: the host is silenced, and not only while the compute service cannot be read, or
+            does not list a host without an address.
         host: as the compute service has it; None when it has no such host or could not be read.
         evictions: of all its instances, that are not being deleted.
         rejected: why an assertion that its boot is dead does not count; "" for none.

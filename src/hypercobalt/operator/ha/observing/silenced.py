@@ -22,6 +22,7 @@ from hypercobalt.operator.shared.evictions import FINALIZER
 
 _Type = HypervisorConditionType
 _SERVES: Final = frozenset({OnboardingReason.SUCCEEDED, OnboardingReason.HANDOVER})
+UNLISTED: Final = "the compute service has no such host"
 
 
 def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Eviction]) -> str:
@@ -42,14 +43,35 @@ def silenced(hypervisor: Hypervisor, host: Host | None, evictions: Iterable[Evic
     registered = get_condition(hypervisor.conditions, _Type.REGISTERED)
     if registered is not None and registered.reason == RegisteredReason.CLAIMED:
         return registered.message
-    if host is None:
-        return "the compute service has no such host"
-    if not host.servers and not instances(hypervisor) and not _counts_as_dead(hypervisor):
+    if _has_nothing(hypervisor, host):
         return "no instance is on the host"
+    if host is None:
+        return UNLISTED
     running = any(not has_ended(eviction.status) for eviction in evictions)
     if spec.maintenance in {Maintenance.MANUAL, Maintenance.AUTO} and not running:
         return f"the host is in maintenance {spec.maintenance}, and no Eviction empties it"
     return ""
+
+
+def is_abandoned(silence: str, *, counts_servers: bool) -> bool:
+    """Whether nothing is done about a host for good, whatever may be left on it.
+
+    Args:
+        silence: see `silenced`; "" for none.
+        counts_servers: see `ComputeService`. A service that does not lists a host by its address
+            alone: that it has no such host shows nothing of what runs there.
+    """
+    return bool(silence) and (counts_servers or silence != UNLISTED)
+
+
+def _has_nothing(hypervisor: Hypervisor, host: Host | None) -> bool:
+    """Whether the host has to be neither emptied nor brought back.
+
+    Where it is not listed its agent alone shows that, if it has ever reported.
+    """
+    if instances(hypervisor) or _counts_as_dead(hypervisor):
+        return False
+    return bool(hypervisor.status.bootID) if host is None else not host.servers
 
 
 def _counts_as_dead(hypervisor: Hypervisor) -> bool:

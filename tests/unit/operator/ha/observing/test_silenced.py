@@ -16,7 +16,7 @@ from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.compute.model import Host
 from hypercobalt.operator.ha.model.plan import BEFORE
-from hypercobalt.operator.ha.observing.silenced import silenced
+from hypercobalt.operator.ha.observing.silenced import is_abandoned, silenced
 from hypercobalt.operator.shared.evictions import FINALIZER
 
 SPEC = HypervisorSpec(highAvailability=True, lifecycleEnabled=True)
@@ -138,8 +138,38 @@ def test_host_is_not_recovered_for_a_reason(
     assert bool(found) is bool(why)
 
 
-def test_host_that_the_compute_service_does_not_list_is_left_alone() -> None:
-    assert silenced(made(IN_SERVICE), None, ()) == "the compute service has no such host"
+@pytest.mark.parametrize(
+    ("host", "why", "given_up"),
+    [
+        pytest.param(made(IN_SERVICE), "no such host", False, id="its agent has reported four"),
+        pytest.param(
+            made(IN_SERVICE, counts=0), "no instance", True, id="its agent has reported none"
+        ),
+        pytest.param(
+            made(IN_SERVICE, counts=0, fenced="b1"), "no such host", False, id="proven dead"
+        ),
+        pytest.param(
+            replace(made(IN_SERVICE), status=HypervisorStatus(conditions=(IN_SERVICE,))),
+            "no such host",
+            False,
+            id="its agent has reported nothing",
+        ),
+        pytest.param(made(IN_SERVICE, notes={PAUSE: "scrap"}), "scrap", True, id="paused"),
+    ],
+)
+def test_host_that_the_compute_service_does_not_list_is_left_alone(
+    host: Hypervisor, why: str, *, given_up: bool
+) -> None:
+    """Without OpenStack an absence from the list, for want of an address, gives no host up."""
+    found = silenced(host, None, ())
+    assert why in found
+    assert is_abandoned(found, counts_servers=True)
+    assert is_abandoned(found, counts_servers=False) is given_up
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_host_that_is_not_silenced_is_not_given_up(*, counts: bool) -> None:
+    assert not is_abandoned(silenced(made(IN_SERVICE), HOST, ()), counts_servers=counts)
 
 
 @pytest.mark.parametrize(
