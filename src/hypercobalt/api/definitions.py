@@ -76,7 +76,8 @@ class HostDefinitions(msgspec.Struct, frozen=True, omit_defaults=True):
         bootID: of the host when they were read.
         mark: name of the file that the host has left in the directories of their disks.
         domains: by UUID.
-        left_out: names of those that the object has no room for, by UUID.
+        left_out: names of those without a definition here, by UUID: the object has no room for it,
+            or libvirt has refused it.
         version: distinguishes what was read from each other state of any such object; "" where
             that is not known. Never stored.
     """

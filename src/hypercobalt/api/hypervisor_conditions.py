@@ -391,6 +391,6 @@ class DefinitionsStoredReason(StrEnum):
     """Reasons of `DefinitionsStored`: whether the instances could be started elsewhere."""
 
     STORED = "Stored"
-    LEFT_OUT = "LeftOut"  # the object has no room for some of them
+    LEFT_OUT = "LeftOut"  # no room for some of them, or libvirt refuses their documents
     NO_KEY = "NoKey"  # the operator has published none
     NOT_STORED = "NotStored"  # the API, libvirt or the key is in the way

@@ -283,17 +283,35 @@ async def test_read_of_a_libvirt_that_fails_is_repeated(
         await kvm.has(lambda now: A in now.domains)
 
 
-async def test_a_domain_is_left_out_while_its_document_is_refused(kube: Kube) -> None:
+async def test_domain_that_libvirt_lists_is_named_while_its_document_is_refused(kube: Kube) -> None:
+    """What is not named counts as having left its host."""
     async with host(kube) as kvm:
         kvm.libvirt.add(domain(A))
         await kvm.has(lambda now: A in now.domains)
-        kvm.libvirt.failures["document"] = LibvirtRefusedError("Domain not found")
+        kvm.libvirt.failures["document"] = LibvirtRefusedError("internal error: cannot format")
         kvm.libvirt.add(domain(B))
-        await kvm.has(lambda now: not now.domains)
+        named = await kvm.has(lambda now: not now.domains)
+        assert named.left_out == {A: "vm-a", B: "vm-b"}
+        assert await kvm.reads("LeftOut") == "libvirt gives no definition of vm-a, vm-b"
         del kvm.libvirt.failures["document"]
         kvm.libvirt.start(A)
 
-        await kvm.has(lambda now: now.domains.keys() == {A, B})
+        now = await kvm.has(lambda now: now.domains.keys() == {A, B})
+        assert not now.left_out
+
+
+async def test_domain_that_is_gone_once_its_document_is_read_is_not_named(kube: Kube) -> None:
+    async with host(kube) as kvm:
+        kvm.libvirt.add(domain(A))
+        await kvm.has(lambda now: A in now.domains)
+        kvm.libvirt.gate.clear()
+        kvm.libvirt.add(domain(B))
+        await kvm.libvirt.waits.wait()
+        kvm.libvirt.forget(A)
+        kvm.libvirt.gate.set()
+
+        now = await kvm.has(lambda now: B in now.domains)
+        assert (set(now.domains), set(now.left_out)) == ({B}, set())
 
 
 @pytest.mark.parametrize("boot", [BOOT, "b0"], ids=["this boot", "the boot before"])

@@ -128,5 +128,5 @@ def server(
 
 
 def _unknown(place: Place, uuid: str, name: str) -> Server:
-    why = "its definition did not fit into what its host has stored"
+    why = "its host has stored its name alone: the definition did not fit, or libvirt refused it"
     return Server(uuid, name, place.name, UNKNOWN, waits_for_host=why)

@@ -158,6 +158,8 @@ class StoredDefinitions:
     async def _write(self, domains: tuple[Domain, ...], mark: str) -> None:
         read = [(domain, await self._read(domain)) for domain in domains]
         found = {domain.uuid: definition for domain, definition in read if definition}
+        unread = await self._still_listed(one for one, definition in read if definition is None)
+        found |= {domain.uuid: DomainDefinition(domain.name, "") for domain in unread}
         try:
             packed = pack(HostDefinitions(bootID=self._boot, mark=mark, domains=found))
         except ValueError as error:
@@ -180,8 +182,7 @@ class StoredDefinitions:
                 return
             await self._seal(now, packed, key)
         if packed.left_out:
-            names = ", ".join(packed.left_out)
-            self._report(_Reason.LEFT_OUT, f"No room for the definitions of {names}")
+            self._report(_Reason.LEFT_OUT, _why_left_out(packed, unread))
         else:
             self._report(_Reason.STORED, f"Sealed for key {key.id}")
 
@@ -256,6 +257,15 @@ class StoredDefinitions:
             crashed=domain.crashed,
         )
 
+    async def _still_listed(self, refused: Iterable[Domain]) -> tuple[Domain, ...]:
+        """Domains that libvirt lists, though it has refused their documents.
+
+        They are stored by name: what is not stored counts as having left the host.
+        """
+        uuids = {domain.uuid for domain in refused}
+        listed = await self._libvirt.domains() if uuids else ()
+        return tuple(domain for domain in listed if domain.uuid in uuids)
+
     async def _leave_marks(self, domains: Iterable[Domain], mark: str) -> None:
         """Leave the mark once in each directory; one without it is not known to be shared."""
         wanted = {(directory, mark) for domain in domains for directory in directories_of(domain)}
@@ -317,6 +327,22 @@ def directories_of(domain: Domain) -> set[str]:
 
 def _is_written_file(disk: Disk) -> bool:
     return not (disk.block or disk.readonly or disk.device in {"cdrom", "floppy"})
+
+
+def _why_left_out(packed: Packed, unread: Iterable[Domain]) -> str:
+    """Name the domains that are stored by name only, and why.
+
+    Args:
+        packed: has them.
+        unread: those among them whose documents libvirt refuses.
+    """
+    refused = sorted(domain.name for domain in unread)
+    others = [name for name in packed.left_out if name not in refused]
+    texts = (
+        f"No room for the definitions of {', '.join(others)}" if others else "",
+        f"libvirt gives no definition of {', '.join(refused)}" if refused else "",
+    )
+    return "; ".join(filter(None, texts))
 
 
 def _sealed_by(own: Hypervisor | None) -> tuple[str | None, str]:
