@@ -419,6 +419,21 @@ def _held(hypervisor: Hypervisor, *, address: str | None = None, uuid: str = "")
     )
 
 
+def test_host_whose_status_has_lost_its_address_is_there_by_the_one_that_it_holds() -> None:
+    """Else it would not be looked at before an instance is started elsewhere."""
+    lost = _held(_host("kvm-1", "", _A_UUID), address="192.0.2.1")
+    never = _held(_host("kvm-2", "", _B_UUID), address="")
+
+    (found,) = HypervisorDirectory(lambda: (lost, never), DirectSettings()).places()
+
+    assert (found.name, found.control, found.refused) == (
+        "kvm-1",
+        "qemu+tls://192.0.2.1/system",
+        "",
+    )
+    assert found.holds_address
+
+
 def test_holder_of_an_address_is_a_host_as_before_and_the_claimant_alone_is_refused() -> None:
     holder = _held(_host("kvm-1", "192.0.2.1", _A_UUID), address="192.0.2.1")
     claimant = _held(_host("kvm-2", "::ffff:192.0.2.1", _B_UUID), address="192.0.2.2")

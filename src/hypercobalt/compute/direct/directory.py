@@ -116,7 +116,7 @@ class HypervisorDirectory:
         self._hypervisors, self._settings = hypervisors, settings
 
     def places(self) -> tuple[Place, ...]:
-        known = (one for one in self._hypervisors() if one.status.internalIp)
+        known = (one for one in self._hypervisors() if _address(one))
         return distinct(tuple(place(one, self._settings) for one in known))
 
 
@@ -190,8 +190,7 @@ def _refused(one: Place, why: str) -> Place:
 
 def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
     """Return the host of a Hypervisor that has an address."""
-    status, name = hypervisor.status, hypervisor.metadata.name
-    ip = status.internalIp or ""
+    name, ip = hypervisor.metadata.name, _address(hypervisor)
     found = _without_address(hypervisor)
     try:
         return replace(
@@ -204,8 +203,17 @@ def place(hypervisor: Hypervisor, settings: DirectSettings) -> Place:
         return _refused(found, f"its address in status.internalIp: {exc}")
 
 
+def _address(hypervisor: Hypervisor) -> str:
+    """Return a host's address; "" for none.
+
+    A host whose status has lost it, as one that was restored, is where the operator has recorded
+    it: one that is left out is looked at by nobody before its instances are started elsewhere.
+    """
+    return hypervisor.status.internalIp or held_address(hypervisor)
+
+
 def _without_address(hypervisor: Hypervisor) -> Place:
-    status = hypervisor.status
+    status, ip = hypervisor.status, _address(hypervisor)
     uuid = reported_uuid(hypervisor)
     unknown = "" if uuid else "its node agent has not reported the host's UUID (status.hostUUID)"
     return Place(
@@ -225,8 +233,7 @@ def _without_address(hypervisor: Hypervisor) -> Place:
         fenced=is_fenced(hypervisor),
         fenced_boot=_fenced_boot(hypervisor),
         one_word=_one_word(hypervisor),
-        holds_address=bool(status.internalIp)
-        and address_form(status.internalIp or "") == held_address(hypervisor),
+        holds_address=bool(ip) and address_form(ip) == held_address(hypervisor),
         held_uuid=held_uuid(hypervisor),
     )
 
