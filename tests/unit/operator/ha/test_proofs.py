@@ -213,12 +213,13 @@ KNOWN = Assertion(by=BY.by, seenAt=NOW, leaseRenewedAt="12:00")
         pytest.param(BY, KNOWN, "12:00", "", id="recorded"),
         pytest.param(BY, None, "12:00", "not recorded that yet", id="just seen"),
         pytest.param(BY, KNOWN, "12:10", "has reported since: remove it", id="disproved"),
+        pytest.param(BY, KNOWN, None, "has not been read yet", id="it may have renewed its Lease"),
         pytest.param(DOUBTED, None, "12:00", "power is on", id="doubted"),
         pytest.param(Asserted(), KNOWN, "12:10", "", id="taken away"),
     ],
 )
 def test_assertion_that_does_not_count_has_a_reason(
-    found: Asserted, stored: Assertion | None, lease: str, doubt: str
+    found: Asserted, stored: Assertion | None, lease: str | None, doubt: str
 ) -> None:
     after = with_record(found, stored, LastReports(lease, None), NOW)
     assert doubt in after.doubt

@@ -97,6 +97,9 @@ def with_record(
 ) -> Asserted:
     """Return the assertion with its record, and with a doubt unless an earlier pass recorded it.
 
+    While the agent's Lease is not known, as in the first passes of a process, the host may have
+    disproved the assertion.
+
     Args:
         asserted: see `with_power`.
         stored: the record until now.
@@ -104,9 +107,12 @@ def with_record(
         now: the clock of the record.
     """
     record = assertions.recorded(stored, asserted.by, reports, now)
-    if record is None or asserted.doubt or assertions.counts(stored, record):
+    read = reports.lease is not None
+    if record is None or asserted.doubt or (read and assertions.counts(stored, record)):
         return replace(asserted, record=record)
     why = "but the operator has not recorded that yet"
+    if not read:
+        why = "but the Lease of the host's node agent has not been read yet"
     if record.disproved:
         why = "but the host has reported since: remove it, and set it again when the host is dead"
     return replace(asserted, doubt=f"{asserted.text}, {why}", record=record)
