@@ -16,11 +16,20 @@ DEVICE = "spec.domain.volumes[0]"
 NO_CLOUD = f"{VOLUME}.cloudInitNoCloud"
 
 
-def fields(volume: JsonObject, disks: tuple[str, ...] = ("v",), systems: str = "") -> list[str]:
+def fields(
+    volume: JsonObject, disks: tuple[str, ...] = ("v",), systems: str = "", gates: str = ""
+) -> list[str]:
+    return of_list([{"name": "v", **volume}], disks, systems, gates)
+
+
+def of_list(
+    listed: list[Json], disks: tuple[str, ...] = ("v",), systems: str = "", gates: str = ""
+) -> list[str]:
     devices: JsonObject = {"disks": [{"name": name} for name in disks]}
     devices["filesystems"] = list[Json]([{"name": name} for name in systems])
-    spec: JsonObject = {"volumes": [{"name": "v", **volume}], "domain": {"devices": devices}}
-    return [cause.field for cause in volumes.volumes(At(spec, "spec"), ClusterConfig())]
+    spec: JsonObject = {"volumes": listed, "domain": {"devices": devices}}
+    cluster = ClusterConfig(feature_gates=frozenset(gates.split()))
+    return [cause.field for cause in volumes.volumes(At(spec, "spec"), cluster)]
 
 
 def encoded(size: int) -> str:
@@ -95,3 +104,66 @@ def test_volume_is_used_by_a_device_but_for_a_dump() -> None:
 def test_path_within_an_image_is_absolute(path: str, *, fits: bool) -> None:
     found = fields({"containerDisk": {"image": "i", "path": path}})
     assert found == ([] if fits else [f"{VOLUME}.containerDisk"])
+
+
+HOST_DISK = f"{VOLUME}.hostDisk"
+IMAGE: JsonObject = {"path": "/disk.img"}
+
+
+@pytest.mark.parametrize(
+    ("disk", "gates", "named"),
+    [
+        ({**IMAGE, "type": "Disk"}, "HostDisk", []),
+        ({**IMAGE, "type": "Disk", "capacity": "0"}, "HostDisk", []),
+        ({**IMAGE, "type": "Disk", "capacity": "1Gi"}, "HostDisk", [f"{HOST_DISK}.capacity"]),
+        ({**IMAGE, "type": "DiskOrCreate", "capacity": "1Gi"}, "HostDisk", []),
+        ({**IMAGE, "type": "Block", "capacity": "1Gi"}, "HostDisk", [f"{HOST_DISK}.type"]),
+        ({**IMAGE, "type": "Disk"}, "DownwardMetrics", [VOLUME]),
+        ({"path": ""}, "HostDisk", [f"{HOST_DISK}.path", f"{HOST_DISK}.type"]),
+    ],
+)
+def test_disk_of_the_host_has_a_path_and_a_type_and_its_gate(
+    disk: JsonObject, gates: str, named: list[str]
+) -> None:
+    assert fields({"hostDisk": disk}, gates=gates) == named
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"dataVolume": {"name": "a"}}, ""),
+        ({"dataVolume": {"name": ""}}, ".name"),
+        ({"configMap": {"name": "a"}}, ""),
+        ({"configMap": {}}, ".configMap.name"),
+        ({"secret": {"secretName": "a"}}, ""),
+        ({"secret": {"secretName": ""}}, ".secret.secretName"),
+        ({"serviceAccount": {"serviceAccountName": "a"}}, ""),
+        ({"serviceAccount": {"name": "a"}}, ".serviceAccount.serviceAccountName"),
+    ],
+)
+def test_source_names_the_object_that_it_is_of(source: JsonObject, field: str) -> None:
+    assert fields(source) == ([f"{VOLUME}{field}"] if field else [])
+
+
+def test_metrics_of_the_host_need_their_gate() -> None:
+    assert fields({"downwardMetrics": {}}, gates="DownwardMetrics") == []
+    assert fields({"downwardMetrics": {}}, gates="HostDisk") == [VOLUME]
+
+
+ACCOUNT: JsonObject = {"serviceAccount": {"serviceAccountName": "a"}}
+DUMP: JsonObject = {"memoryDump": {"claimName": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("listed", "named"),
+    [
+        ([{"name": "a", **ACCOUNT}, {"name": "b", **DUMP}], []),
+        ([{"name": "a", **ACCOUNT}, {"name": "b", **ACCOUNT}], ["spec.volumes"]),
+        ([{"name": "a", **DUMP}, {"name": "b", **DUMP}], ["spec.volumes"]),
+        ([{"name": "a", **ACCOUNT}, {"name": "a", "emptyDisk": {}}], ["spec.volumes[1].name"]),
+    ],
+)
+def test_volumes_have_names_of_their_own_and_some_sources_once(
+    listed: list[Json], named: list[str]
+) -> None:
+    assert of_list(listed, ("a", "b")) == named
