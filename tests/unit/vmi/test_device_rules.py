@@ -1,4 +1,4 @@
-"""Video, watchdogs, panic devices, and devices of the host."""
+"""Inputs, video, sound, watchdogs, panic devices, and devices of the host."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def spec(architecture: str = "amd64", claims: list[Json] | None = None, **found:
         (spec(video={"type": "vga"}), []),
         (spec(video={}), [f"{DEVICES}video.type"]),
         (spec(video={"type": "vga"}, autoattachGraphicsDevice=False), ["spec.video"]),
+        (spec(autoattachGraphicsDevice=False), []),
         (spec("arm64", video={"type": "ramfb"}), []),
         (spec("arm64", video={"type": "vga"}), [f"{DEVICES}video.type"]),
         (spec("s390x", video={"type": "ramfb"}), [f"{DEVICES}video.type"]),
@@ -42,6 +43,40 @@ def spec(architecture: str = "amd64", claims: list[Json] | None = None, **found:
 )
 def test_devices_that_an_architecture_has(given: At, named: list[str]) -> None:
     assert [cause.field for cause in devices.devices(given, ClusterConfig())] == named
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (spec(inputs=[{"type": "tablet"}, {"type": "tablet", "bus": "usb"}]), []),
+        (spec(inputs=[{"type": "tablet", "bus": "virtio"}]), []),
+        (spec(inputs=[{"type": "keyboard", "bus": "usb"}]), ["inputs[0].type"]),
+        (spec(inputs=[{"type": "tablet", "bus": "ps2"}]), ["inputs[0].bus"]),
+        (spec(sound={"name": "s"}), []),
+        (spec(sound={"name": "s", "model": "ac97"}), []),
+        (spec(sound={"name": "s", "model": "x"}), ["spec.Sound"]),
+        (spec(sound={"name": "", "model": "ich9"}), ["spec.Sound"]),
+    ],
+)
+def test_tablets_and_sound_devices_are_of_a_kind_that_there_is(given: At, named: list[str]) -> None:
+    found = devices.devices(given, ClusterConfig())
+    assert [cause.field.removeprefix(DEVICES) for cause in found] == named
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "gate"),
+    [
+        ("devices.autoattachVSOCK", True, "VSOCK"),
+        ("devices.downwardMetrics", {}, "DownwardMetrics"),
+        ("memory.reservedOverhead", {}, "ReservedOverheadMemlock"),
+    ],
+)
+def test_device_whose_gate_is_off_is_refused(path: str, value: Json, gate: str) -> None:
+    parent, field = path.split(".")
+    given = At({"architecture": "amd64", "domain": {parent: {field: value}}}, "spec")
+    for on, named in ((gate, []), ("HostDevices", [f"spec.domain.{path}"])):
+        found = devices.devices(given, ClusterConfig(feature_gates=frozenset({on})))
+        assert [cause.field for cause in found] == named
 
 
 CLAIM: JsonObject = {"claimName": "c", "requestName": "r"}

@@ -1,4 +1,4 @@
-"""Names of the resolver, of the service account and of claims."""
+"""Names of a guest, of its resolver, service account and claims; how it starts and leaves."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ CLAIM = "spec.resourceClaims"
         ({"nameservers": ["10.0.0.1", "fd00::1", "::1"]}, []),
         ({"nameservers": ["10.0.0.1"] * 4}, ["nameservers"]),
         ({"nameservers": ["fe80::1%eth0"]}, ["nameservers"]),
+        ({"options": [{"name": "ndots"}]}, []),
         ({"options": [{"name": "ndots"}, {}]}, ["options"]),
     ],
 )
@@ -43,6 +44,41 @@ def test_resolver_is_that_of_a_pod(config: JsonObject, named: list[str]) -> None
 def test_resolver_of_its_own_has_a_server(config: Json, named: list[str]) -> None:
     spec: JsonObject = {"dnsPolicy": "None", "dnsConfig": config}
     assert [cause.field for cause in placement.resolver(At(spec, "spec"))] == named
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ({}, []),
+        ({"hostname": "", "subdomain": ""}, []),
+        ({"hostname": "a", "subdomain": "a.b"}, []),
+        ({"hostname": "a.b"}, ["spec.hostname"]),
+        ({"subdomain": "A"}, ["spec.subdomain"]),
+    ],
+)
+def test_hostname_is_a_label_and_subdomain_a_subdomain(names: JsonObject, named: list[str]) -> None:
+    assert [cause.field for cause in placement.names(At(names, "spec"))] == named
+
+
+START, EVICTION = "spec.startStrategy", "spec.evictionStrategy"
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"livenessProbe": {}}, []),
+        ({"startStrategy": "Paused", "readinessProbe": {}}, []),
+        ({"startStrategy": "Paused", "livenessProbe": {}}, [START]),
+        ({"startStrategy": ""}, [START]),
+        ({"startStrategy": "Running", "livenessProbe": {}}, [START]),
+        ({"evictionStrategy": "LiveMigrate"}, []),
+        ({"evictionStrategy": "None"}, []),
+        ({"evictionStrategy": ""}, [EVICTION]),
+        ({"evictionStrategy": "Evict"}, [EVICTION]),
+    ],
+)
+def test_strategies_are_those_that_there_are(spec: JsonObject, named: list[str]) -> None:
+    assert [cause.field for cause in placement.strategies(At(spec, "spec"))] == named
 
 
 @pytest.mark.parametrize(
