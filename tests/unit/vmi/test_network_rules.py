@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypercobalt.vmi.cluster import ClusterConfig
+from hypercobalt.vmi.defaults import networks as defaults
 from hypercobalt.vmi.reading import At
 from hypercobalt.vmi.review import Json, JsonObject
 from hypercobalt.vmi.rules import networks
@@ -168,3 +169,35 @@ def test_names_of_ports_are_their_own() -> None:
 )
 def test_options_of_dhcp(options: JsonObject, named: list[str]) -> None:
     assert of_nic({"bridge": {}, "dhcpOptions": options}) == named
+
+
+FRONT: list[Json] = [{"name": "front", "pod": {}}]
+ON_POD: list[Json] = [{"name": "default", "pod": {}}]
+BRIDGED: list[Json] = [{"name": "default", "bridge": {}}]
+MASQUERADED: list[Json] = [{"name": "default", "masquerade": {}}]
+
+
+@pytest.mark.parametrize(
+    ("devices", "nets", "nics_after", "nets_after"),
+    [
+        ({}, None, BRIDGED, ON_POD),
+        ({"interfaces": []}, [], BRIDGED, ON_POD),
+        ({"autoattachPodInterface": True}, None, BRIDGED, ON_POD),
+        ({"autoattachPodInterface": False}, None, None, None),
+        ({}, FRONT, None, FRONT),
+        ({"interfaces": MASQUERADED}, None, MASQUERADED, None),
+    ],
+)
+def test_guest_that_names_no_network_gets_an_interface_on_that_of_its_pod(
+    devices: JsonObject, nets: Json, nics_after: Json, nets_after: Json
+) -> None:
+    given: JsonObject = {"domain": {"devices": dict(devices)}, "networks": nets}
+    defaults.apply(given, PLAIN)
+    assert At(given)["domain.devices.interfaces"].value == nics_after
+    assert given["networks"] == nets_after
+
+
+def test_binding_of_the_interface_that_is_added_is_that_of_the_cluster() -> None:
+    given: JsonObject = {}
+    defaults.apply(given, ClusterConfig(binding="masquerade"))
+    assert At(given)["domain.devices.interfaces"].value == MASQUERADED
