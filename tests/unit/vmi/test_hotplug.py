@@ -39,6 +39,8 @@ def guest(*parts: JsonObject, moved: str = "", hot: tuple[str, ...] = ()) -> At:
 LASTING = guest(ROOT, ROOT_DISK, claim(), DISK)
 PLUGGED = guest(ROOT, ROOT_DISK, claim(), DISK, hot=("data",))
 ALONE = guest(ROOT, ROOT_DISK)
+UNSHOWN = guest(ROOT, ROOT_DISK, hot=("root",))
+SHARED = guest(ROOT, ROOT_DISK, claim(), {"name": "data", "virtiofs": {}})
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,10 @@ ALONE = guest(ROOT, ROOT_DISK)
         (ALONE, guest(ROOT, ROOT_DISK, {"name": "empty", "cdrom": {}}), True),
         (ALONE, guest(ROOT, ROOT_DISK, {"name": "empty", "disk": {}}), False),
         (ALONE, guest(ROOT, ROOT_DISK, ROOT_DISK), False),
+        (SHARED, SHARED, True),
+        (SHARED, ALONE, False),
+        (UNSHOWN, UNSHOWN, True),
+        (UNSHOWN, guest(OTHER_ROOT, ROOT_DISK), False),
     ],
 )
 def test_permanent_volumes_stay_and_claims_come_and_go(old: At, new: At, *, allowed: bool) -> None:
