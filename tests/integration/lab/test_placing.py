@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
+from hypercobalt.api.affinity import Affinity, PodAffinity, PodAffinityTerm
 from hypercobalt.api.coordination import Event
 from hypercobalt.api.core import Namespace, Node, NodeStatus
-from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.meta import LabelSelector, ObjectMeta
 from hypercobalt.api.pods import ResourceRequirements
 from hypercobalt.api.quantity import Quantity
 from hypercobalt.api.workloads import Container, Pod, PodSpec, PodStatus
@@ -49,19 +50,27 @@ async def scheduled(options: ServerOptions) -> AsyncIterator[Kube]:
 
 
 async def add_node(kube: Kube, name: str, cpu: str = "4") -> None:
-    await kube.create(Node(metadata=ObjectMeta(name=name)))
+    await kube.create(Node(metadata=ObjectMeta(name=name, labels={"zone": name})))
     have = {"cpu": Quantity(cpu), "memory": Quantity("8Gi"), "pods": Quantity("20")}
     status = NodeStatus(allocatable=have, capacity=have)
     await kube.modify(Node, name, lambda n: replace(n, status=status), subresource="status")
 
 
-async def add_pod(kube: Kube, name: str, cpu: str = "1", scheduler: str = "") -> None:
+async def add_pod(
+    kube: Kube, name: str, cpu: str = "1", scheduler: str = "", *, app: str = "", near: str = ""
+) -> None:
+    """A pod; `app` is its label, and `near` that of a pod on whose Node it has to be."""
     requests = ResourceRequirements(requests={"cpu": Quantity(cpu)})
     container = Container(name="compute", image="x", resources=requests)
-    meta = ObjectMeta(name=name, namespace="lab")
-    await kube.create(
-        Pod(metadata=meta, spec=PodSpec(containers=(container,), schedulerName=scheduler))
+    meta = ObjectMeta(name=name, namespace="lab", labels={"app": app} if app else {})
+    term = PodAffinityTerm(
+        topologyKey="zone", labelSelector=LabelSelector(matchLabels={"app": near})
     )
+    company = PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,) if near else ())
+    spec = PodSpec(
+        containers=(container,), schedulerName=scheduler, affinity=Affinity(podAffinity=company)
+    )
+    await kube.create(Pod(metadata=meta, spec=spec))
 
 
 async def until(kube: Kube, name: str, good: Callable[[Pod], bool]) -> Pod:
@@ -125,6 +134,16 @@ async def test_pod_waits_for_a_node_and_for_the_end_of_another_pod(options: Serv
             Pod, "first", lambda pod: replace(pod, status=ended), "lab", subresource="status"
         )
         await until(kube, "second", lambda pod: bool(pod.spec.nodeName))
+
+
+async def test_pod_that_requires_company_waits_for_it(options: ServerOptions) -> None:
+    async with scheduled(options) as kube:
+        await add_node(kube, "node-a")
+        await add_pod(kube, "web", near="db")
+        await until(kube, "web", lambda pod: "didn't match pod affinity rules" in message(pod))
+        await add_pod(kube, "db", app="db")
+        await until(kube, "db", lambda pod: bool(pod.spec.nodeName))
+        await until(kube, "web", lambda pod: bool(pod.spec.nodeName))
 
 
 @pytest.mark.parametrize("scheduler", ["another"])

@@ -19,6 +19,11 @@ Placed = tuple[tuple[Pod, Node], ...]
 """Pods with the Nodes on which they are."""
 
 
+def requires_company(pod: Pod) -> bool:
+    """Whether a pod has to be near others."""
+    return any(_required(_affinity(pod)))
+
+
 def misses_company(pod: Pod, node: Node, placed: Placed) -> bool:
     """Whether a Node lacks a pod that the pod requires to be near.
 

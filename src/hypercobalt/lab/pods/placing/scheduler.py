@@ -1,7 +1,8 @@
 """The loop of the scheduler: one pod at a time, the most important first.
 
-A pod that no Node takes is tried again when a Node changes, or a pod leaves one. A Node that was
-just given away counts as used before the watch reports it.
+A pod that no Node takes is tried again when a Node changes or a pod leaves one, and a pod that
+requires company also when a pod comes to a Node. A Node that was just given away counts as used
+before the watch reports it.
 
 Source: kubernetes pkg/scheduler (schedule_one.go, eventhandlers.go).
 """
@@ -18,6 +19,7 @@ from hypercobalt.api.core import Node, NodeCondition
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.api.workloads import Pod, PodStatus
 from hypercobalt.lab.pods.placing.binding import bind
+from hypercobalt.lab.pods.placing.neighbours import requires_company
 from hypercobalt.lab.pods.placing.place import Cluster, Unplaced, place
 from hypercobalt.logs import get_logger
 from hypercobalt.runtime import (
@@ -144,9 +146,13 @@ def add_scheduler(manager: Manager) -> None:
         found = sorted(filter(waits, pods.cache), key=lambda pod: -(pod.spec.priority or 0))
         return [key_of(pod) for pod in found]
 
+    def lonely(_: object) -> Iterable[str]:
+        return [key_of(pod) for pod in pods.cache if waits(pod) and requires_company(pod)]
+
     watches = (
         primary(pods, when=_is_new),
         mapped(pods, waiting, when=_frees),
+        mapped(pods, lonely, when=_is_company),
         mapped(nodes, waiting, when=_may_help),
     )
     manager.add(Controller(NAME, reconciler, watches=watches, concurrency=1))
@@ -155,6 +161,15 @@ def add_scheduler(manager: Manager) -> None:
 def _is_new(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod waits that did not, or whose status another writer has changed."""
     return new is not None and waits(new) and (old is None or old.status != new.status)
+
+
+def _is_company(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a pod has come to a Node, or has other labels there."""
+    if new is None or not new.spec.nodeName or has_ended(new):
+        return False
+    if old is None or not old.spec.nodeName:
+        return True
+    return old.metadata.labels != new.metadata.labels
 
 
 def _frees(old: Pod | None, new: Pod | None) -> bool:
