@@ -44,7 +44,8 @@ def pod_meta(vmi: VirtualMachineInstance) -> ObjectMeta:
 
 def hostname(vmi: VirtualMachineInstance) -> str:
     """The guest's host name: as given, else the first label of the VMI's name."""
-    return vmi.spec.hostname or vmi.metadata.name.partition(".")[0][:_LONGEST_LABEL]
+    first = vmi.metadata.name.partition(".")[0][:_LONGEST_LABEL]
+    return vmi.spec.hostname or first.rstrip("-")  # a name that is cut may end anywhere
 
 
 def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:

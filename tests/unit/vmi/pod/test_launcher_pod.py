@@ -37,6 +37,7 @@ def amounts(vmi: VirtualMachineInstance, member: str, cluster: ClusterConfig = C
         ({"name": "tiny"}, {}, "tiny"),
         ({"name": "a.b.c"}, {}, "a"),
         ({"name": "a" * 64}, {}, "a" * 63),
+        ({"name": "a" * 62 + "--b"}, {}, "a" * 62),
         ({"name": "tiny"}, {"hostname": "db"}, "db"),
     ],
 )
