@@ -11,7 +11,7 @@ Source: kubernetes, pkg/kubelet/kubelet_getters.go, pkg/volume/emptydir.
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,8 @@ from hypercobalt.lab.pods.running.launch import UID, Launch, Mount
 _EMPTY: Final = "volumes/kubernetes.io~empty-dir"
 _ROOT: Final = "root"
 _MODE: Final = 0o750
+_REMOVE: Final = ("/bin/rm", "-rf", "--one-file-system", "--")
+_SHOWN: Final = 256
 _VOLUME_MODE: Final = 0o2770  # the group is that of the pod, as its fsGroup says
 
 
@@ -90,11 +92,17 @@ class PodDirectories:
     def remove(self, uid: str) -> None:
         """Remove the directories of a pod, if there are any.
 
+        By a program, as a launcher may nest directories deeper than Python recurses.
+
         Raises:
             OSError: something of them is in use.
         """
-        if self.has(uid):
-            shutil.rmtree(self._pod(uid))
+        command = (*_REMOVE, str(self._pod(uid)))
+        done = subprocess.run(  # noqa: S603  # no shell, and the UID of a pod
+            command, check=False, capture_output=True, env={"LC_ALL": "C"}
+        )
+        if done.returncode:
+            raise OSError(done.stderr[:_SHOWN].decode(errors="replace").strip())
 
     def _pod(self, uid: str) -> Path:
         return self._pods / uid
