@@ -14,6 +14,7 @@ from typing import Final
 
 from hypercobalt.adapters.host.port import HostError, TransientUnits
 from hypercobalt.adapters.host.transient_model import UnitExistsError, UnitRun
+from hypercobalt.adapters.network.model import NetworkError
 from hypercobalt.adapters.network.port import PodNetworks
 from hypercobalt.errors import TransientError
 from hypercobalt.lab.pods.running.directories import PodDirectories
@@ -21,10 +22,12 @@ from hypercobalt.lab.pods.running.launch import Launch
 from hypercobalt.lab.pods.running.settings import RunningSettings
 from hypercobalt.lab.pods.running.unit import PREFIX, pod_unit, uid_of, unit_name
 from hypercobalt.logs import get_logger
+from hypercobalt.runtime.tasks import beside, first
 
 log = get_logger(__name__)
 
 _SHOWN: Final = timedelta(seconds=10)
+_AGAIN_SECONDS: Final = 1.0
 
 
 class PodHost:
@@ -53,13 +56,12 @@ class PodHost:
         self._seen, self._news = asyncio.Event(), asyncio.Condition()
 
     async def follow(self, stop: asyncio.Event) -> None:
-        """Keep the state of the units, and report each change; until `stop`."""
-        following = asyncio.create_task(self._follow(), name="units")
-        try:
-            await stop.wait()
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        """Keep the state of the units, and report each change; until `stop`.
+
+        What ends it otherwise is raised: who follows no unit sees no pod end.
+        """
+        async with beside(self._report_all(), name="pods"):
+            await first(stop.wait(), self._follow())
 
     async def _follow(self) -> None:
         async for found in self._units.watch(PREFIX):
@@ -67,17 +69,27 @@ class PodHost:
                 log.warning("units_not_read", error=str(found))
                 continue
             runs = {uid_of(one.name): one for one in found}
-            is_first = not self._seen.is_set()
             known = self._runs
             async with self._news:
                 self._runs = runs
                 self._news.notify_all()
             self._seen.set()
-            for uid in await self.uids() if is_first else frozenset[str]():
-                self._changed(uid)
             for uid in {*known, *runs}:
                 if known.get(uid) != runs.get(uid):
                     self._changed(uid)
+
+    async def _report_all(self) -> None:
+        """Report all pods once, also those that are gone for API server and systemd."""
+        await self._seen.wait()
+        while True:
+            try:
+                for uid in await self.uids():
+                    self._changed(uid)
+            except (NetworkError, OSError) as error:
+                log.warning("pods_not_listed", error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                return
 
     async def uids(self) -> frozenset[str]:
         """UIDs of all pods of which there is anything."""

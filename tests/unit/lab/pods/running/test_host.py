@@ -16,6 +16,7 @@ from hypercobalt.adapters.host.port import HostError
 from hypercobalt.adapters.host.transient_model import TransientUnit, UnitRun
 from hypercobalt.adapters.network.addressing import PodRange
 from hypercobalt.adapters.network.fake import FakePodNetworks
+from hypercobalt.adapters.network.model import NetworkError
 from hypercobalt.lab.pods.running.directories import PodDirectories
 from hypercobalt.lab.pods.running.host import PodHost
 from hypercobalt.lab.pods.running.unit import PREFIX, unit_name
@@ -71,3 +72,41 @@ async def test_pod_is_not_lost_while_systemd_cannot_be_asked(tmp_path: Path) -> 
         units.leave()
         with pytest.raises(HostError):
             await host.run_of(UID)
+
+
+async def test_pods_are_followed_though_their_networks_cannot_be_read_at_first(
+    tmp_path: Path,
+) -> None:
+    units, changed = FakeTransientUnits(), asyncio.Queue[str]()
+    networks = FakePodNetworks(PodRange(IPv4Network(SETTINGS.network)))
+    networks.error = NetworkError("ip: no answer")
+    directories = PodDirectories(tmp_path, tmp_path / "images")
+    host = PodHost(units, networks, directories, SETTINGS, changed.put_nowait)
+    stop = asyncio.Event()
+    task = asyncio.create_task(host.follow(stop))
+    try:
+        assert await host.run_of(UID) is None
+        await units.start(UNIT)
+        assert await changed.get() == UID
+        units.end(UNIT.name, exit_code=1)
+        assert await changed.get() == UID
+        networks.error = None
+        assert await changed.get() == UID  # all that there are, late
+    finally:
+        stop.set()
+        await task
+
+
+async def test_host_whose_units_cannot_be_followed_is_not_served_on(tmp_path: Path) -> None:
+    class BrokenUnits(FakeTransientUnits):
+        async def watch(self, prefix: str) -> AsyncGenerator[tuple[UnitRun, ...] | HostError]:
+            async for _ in super().watch(prefix):
+                raise ValueError("a fault of the adapter")
+            yield ()
+
+    networks = FakePodNetworks(PodRange(IPv4Network(SETTINGS.network)))
+    directories = PodDirectories(tmp_path, tmp_path / "images")
+    host = PodHost(BrokenUnits(), networks, directories, SETTINGS, lambda _: None)
+    with pytest.raises(ExceptionGroup, match="unhandled errors") as raised:
+        await host.follow(asyncio.Event())
+    assert "a fault of the adapter" in str(raised.value.exceptions)
