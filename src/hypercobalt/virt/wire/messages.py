@@ -22,6 +22,10 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone: one without cannot be compared with any other."""
 
 
+_MOST_NICS: Final = 256  # more than a machine has slots
+_SHOWN: Final = 256  # characters of an error, which quotes what was sent
+
+
 class PausedBy(StrEnum):
     """Why a domain is paused, where that is shown to people; any other reason is `OTHER`."""
 
@@ -66,7 +70,7 @@ class DomainReport(msgspec.Struct, frozen=True, omit_defaults=True):
     marked_since: Moment | None = None
     machine: str = ""
     emulated: bool = False
-    interfaces: tuple[DomainInterface, ...] = ()
+    interfaces: Annotated[tuple[DomainInterface, ...], msgspec.Meta(max_length=_MOST_NICS)] = ()
 
 
 class DhcpOffer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -251,4 +255,4 @@ def _decoded(decoder: msgspec.json.Decoder[_T], content: bytes) -> _T:
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise FrameError(f"a message that cannot be read: {exc}") from exc
+        raise FrameError(f"a message that cannot be read: {str(exc)[:_SHOWN]}") from exc

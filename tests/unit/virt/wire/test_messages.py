@@ -111,3 +111,16 @@ def test_deep_nesting_is_an_error() -> None:
     deep = b'{"id":1,"call":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(FrameError):
         decode_call(decode_message(deep))
+
+
+def test_what_a_launcher_wrote_is_quoted_in_part_only() -> None:
+    content = b'{"type":"domain","domain":{"state":"' + b"x" * 500_000 + b'"}}'
+    with pytest.raises(FrameError, match="a message that cannot be read: Invalid enum") as raised:
+        decode_from_launcher(content)
+    assert len(str(raised.value)) < 1000
+
+
+def test_report_of_more_nics_than_a_guest_can_have_is_an_error() -> None:
+    content = b'{"type":"domain","domain":{"interfaces":[' + b"{}," * 300_000 + b"{}]}}"
+    with pytest.raises(FrameError, match="interfaces"):
+        decode_from_launcher(content)
