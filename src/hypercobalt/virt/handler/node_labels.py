@@ -3,39 +3,48 @@
 Its annotation says where consoles are served.
 
 Source: KubeVirt, pkg/virt-handler/node-labeller; libvirt, src/qemu/qemu_capabilities.c
-(virQEMUCapsFormatCache).
+(virQEMUCapsFormatCache, virQEMUCapsCPUFeaturesX86).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from hypercobalt.adapters.libvirt.documents.tree import DocumentError, read
+from hypercobalt.adapters.libvirt.documents.tree import DocumentError, Element, read
 from hypercobalt.api.diagnostics import DiagnosticsEndpoint
 from hypercobalt.api.kubevirt.console import ENDPOINT, read_endpoint
 from hypercobalt.api.kubevirt.names import (
+    CPU_FEATURE_PREFIX,
     CPU_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
     SCHEDULABLE,
 )
 
 TRUE: Final = "true"
-_WANTED: Final = frozenset({"arch", "machine", "cpu"})
+_WANTED: Final = frozenset({"arch", "machine", "cpu", "hostCPU"})
 _ARCHITECTURE: Final = "x86_64"
 """What guests have; libvirt describes emulators of other architectures, too."""
 _EMULATED: Final = frozenset({"tcg", "qemu"})
 """How versions of libvirt name what QEMU does without KVM."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_OURS: Final = (MACHINE_TYPE_PREFIX, CPU_MODEL_PREFIX)
+_OURS: Final = (MACHINE_TYPE_PREFIX, CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX)
+_BY_LIBVIRT: Final = {"pclmulqdq": "pclmuldq"} | {
+    name.replace("_", "-"): name
+    for name in (
+        *("cmp_legacy", "ds_cpl", "fxsr_opt", "kvm_pv_eoi", "kvm_pv_unhalt", "lahf_lm"),
+        *("nodeid_msr", "perfctr_core", "perfctr_nb", "tsc_adjust"),
+    )
+}
+"""Features of a CPU that libvirt, and so a VMI, names otherwise than QEMU."""
 _MOST_ELEMENTS: Final = 20_000
 
 
 def labels_of(caches: Iterable[str], *, emulation: bool) -> dict[str, str]:
-    """Labels for the machine types and the CPU models that guests can have.
+    """Labels for the machine types, the CPU models and the CPU features that guests can have.
 
     Args:
         caches: libvirt's descriptions of emulators; one that cannot be read counts as none.
@@ -55,7 +64,19 @@ def labels_of(caches: Iterable[str], *, emulation: bool) -> dict[str, str]:
                     continue
                 names = (one.get("name"), one.get("alias"))
                 found |= {prefix + name: TRUE for name in names if _NAME.fullmatch(name)}
+        for host in root.all("hostCPU"):
+            if (host.get("type") in _EMULATED) is emulation:
+                found |= dict.fromkeys(_features(host), TRUE)
     return found
+
+
+def _features(host: Element) -> Iterator[str]:
+    """Labels for what a CPU with everything that is there has."""
+    for one in host.all("property"):
+        name = _BY_LIBVIRT.get(one.get("name"), one.get("name"))
+        is_there = (one.get("type"), one.get("value")) == ("boolean", TRUE)
+        if is_there and _NAME.fullmatch(name):
+            yield CPU_FEATURE_PREFIX + name
 
 
 def changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:

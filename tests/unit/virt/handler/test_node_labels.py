@@ -31,6 +31,32 @@ def test_labels_are_those_of_how_guests_run() -> None:
     }
 
 
+HOST = """
+  <hostCPU type='kvm' model='base' migratability='yes'>
+    <property name='vmx' type='boolean' value='true' migratable='yes'/>
+  </hostCPU>
+  <hostCPU type='tcg' model='base' migratability='yes'>
+    <property name='apic' type='boolean' value='true' migratable='yes'/>
+    <property name='lahf-lm' type='boolean' value='true'/>
+    <property name='pclmulqdq' type='boolean' value='true'/>
+    <property name='sse4.1' type='boolean' value='true'/>
+    <property name='avx512f' type='boolean' value='false'/>
+    <property name='family' type='number' value='15'/>
+  </hostCPU>
+</qemuCaps>
+"""
+
+
+def test_features_of_the_cpu_are_labels_by_the_names_that_libvirt_has() -> None:
+    cache = CACHE.replace("</qemuCaps>", HOST)
+    found = labels_of([cache], emulation=True)
+    prefix = "cpu-feature.node.kubevirt.io/"
+    features = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+    assert features == {"apic", "lahf_lm", "pclmuldq", "sse4.1"}
+    assert f"{prefix}vmx" in labels_of([cache], emulation=False)
+    assert changes({f"{prefix}old": "true"}, found)[f"{prefix}old"] is None
+
+
 def test_emulator_of_another_architecture_labels_nothing() -> None:
     assert labels_of([CACHE.replace("x86_64</arch>", "i686</arch>")], emulation=True) == {}
 
