@@ -180,8 +180,8 @@ def _stopping(facts: HandlerFacts, planned: HandlerPlan) -> HandlerPlan:
     killed = facts.call(HandlerCall.KILL)
     if killed.sent is not None:  # once ended for good, nothing else is asked of the guest
         return _killing(facts, planned)
-    # Both are there after a restart of either; a launcher cannot put off the end by its own clock.
-    began = min((at for at in (launcher.report.shutdown_since, facts.stopping) if at), default=None)
+    # What the launcher has noted counts once, after a restart: its clock may step, or be made up.
+    began = facts.stopping or launcher.report.shutdown_since
     asked = facts.call(HandlerCall.SHUTDOWN)
     step = stop_step(
         grace_period(facts.vmi.spec.terminationGracePeriodSeconds),

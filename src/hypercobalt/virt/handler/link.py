@@ -13,13 +13,12 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from hypercobalt.adapters.host.entries import follow_directory
 from hypercobalt.logs import get_logger
-from hypercobalt.runtime import Clock
 from hypercobalt.virt.handler.model import Contact, LauncherView
 from hypercobalt.virt.handler.processes import HeldProcess, held_process
 from hypercobalt.virt.handler.sockets import CheckPeer, command_socket, socket_directory
@@ -60,6 +59,7 @@ class LauncherLink:
         pod_uid: of the pod.
         places: of all launchers.
         changed: called when something new is known.
+        since: when the launcher began to be looked for.
 
     Attributes:
         view: what is known.
@@ -68,10 +68,10 @@ class LauncherLink:
     """
 
     def __init__(
-        self, pod_uid: str, places: LauncherPlaces, changed: Callable[[], None], clock: Clock
+        self, pod_uid: str, places: LauncherPlaces, changed: Callable[[], None], since: datetime
     ) -> None:
         self._uid, self._places, self._changed = pod_uid, places, changed
-        self.view = LauncherView(since=clock.now())
+        self.view = LauncherView(since=since)
         self.connection: LauncherConnection | None = None
         self.process = 0
         self._held: HeldProcess | None = None

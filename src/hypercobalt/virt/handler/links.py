@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +22,13 @@ from hypercobalt.virt.handler.decide import is_in_a_row
 from hypercobalt.virt.handler.link import LauncherLink, LauncherPlaces
 from hypercobalt.virt.handler.model import CallRecord, HandlerCall
 from hypercobalt.virt.wire.client import LauncherConnection, LauncherError, LauncherRefusedError
+from hypercobalt.vmi.grace import LONGEST_GRACE_SECONDS
 
 log = get_logger(__name__)
 
 Work = Callable[[LauncherConnection], Awaitable[None]]
 _SHOWN: Final = 1024  # characters of an error that a launcher gives
+_LONG_AGO: Final = timedelta(seconds=LONGEST_GRACE_SECONDS)
 
 
 @dataclass
@@ -39,7 +41,7 @@ class FollowedLauncher:
         pod_uid: of its pod.
         link: the way to it.
         calls: how each call went.
-        stopping: when its guest was first asked to shut down by this process.
+        stopping: when its guest was first asked to shut down, by this process or an earlier one.
         unconnectable: why its networks can never be set up; "" if they can.
     """
 
@@ -76,8 +78,14 @@ class Launchers:
         self, places: LauncherPlaces, changed: Callable[[str], None], clock: Clock
     ) -> None:
         self._places, self._changed, self._clock = places, changed, clock
+        self._began = clock.now(), clock.monotonic()
         self._known: dict[str, FollowedLauncher] = {}
         self._tasks = set[asyncio.Task[None]]()
+
+    def now(self) -> datetime:
+        """The time of all that is noted here, by the clock that does not step."""
+        began, start = self._began
+        return began + timedelta(seconds=self._clock.monotonic() - start)
 
     def get(self, key: str) -> FollowedLauncher | None:
         """The launcher of a VMI, if this process has begun to follow it."""
@@ -94,7 +102,7 @@ class Launchers:
         def changed() -> None:
             self._changed(found.key)
 
-        link = LauncherLink(pod_uid, self._places, changed, self._clock)
+        link = LauncherLink(pod_uid, self._places, changed, self.now())
         following = self._start(link.run(), f"launcher-{key}")
         found = FollowedLauncher(key, vmi, pod_uid, link, following)
         self._known[key] = found
@@ -119,7 +127,7 @@ class Launchers:
         launcher = self._known.get(key)
         if launcher is None or launcher.link.connection is None:
             return
-        record, now = launcher.calls.get(call, CallRecord()), self._clock.now()
+        record, now = launcher.calls.get(call, CallRecord()), self.now()
         if record.under_way:
             return
         row = record.sent is not None and is_in_a_row(now - record.sent)
@@ -127,10 +135,17 @@ class Launchers:
         begun = CallRecord(tries, now, under_way=True, error=record.error)
         launcher.calls[call] = begun
         if call is HandlerCall.SHUTDOWN:
-            launcher.stopping = launcher.stopping or now
+            launcher.stopping = launcher.stopping or now - self._elapsed(launcher)
         log.info("calling_launcher", vmi=key, call=str(call), attempt=tries)
         made = self._make(launcher, call, work, launcher.link.connection)
         self._start(made, f"{call}-{key}")
+
+    def _elapsed(self, launcher: FollowedLauncher) -> timedelta:
+        """How long ago an earlier process has asked a guest to shut down."""
+        report = launcher.link.view.report
+        asked = report.shutdown_since if report is not None else None
+        ago = self._clock.now() - asked if asked is not None else timedelta()
+        return min(max(ago, timedelta()), _LONG_AGO)
 
     @contextmanager
     def process_directory(self, key: str) -> Generator[Path]:

@@ -98,7 +98,7 @@ class HandlerFacts:
         launcher: of that pod.
         now: time of the pass.
         calls: that this process has made.
-        stopping: when this process first asked the guest to shut down; None: it has not.
+        stopping: when the guest was first asked to shut down, once this process has asked, too.
         unconnectable: why the network of the pod can never be set up; "" if it can.
         out_of_memory: the kernel has killed a process of the pod at the pod's memory limit.
     """

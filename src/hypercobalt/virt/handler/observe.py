@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from hypercobalt.api.kubevirt.names import NODE_NAME
@@ -10,7 +12,7 @@ from hypercobalt.api.workloads import Pod
 from hypercobalt.runtime import Cache, Clock, key_of
 from hypercobalt.virt.handler.links import FollowedLauncher, Launchers
 from hypercobalt.virt.handler.memory import killed_at_limit
-from hypercobalt.virt.handler.model import Contact, HandlerFacts, LauncherView
+from hypercobalt.virt.handler.model import CallRecord, Contact, HandlerFacts, LauncherView
 from hypercobalt.vmi.launcher_pods import controller_of, controlling_vmi, has_ended, owns
 
 BY_VMI: Final = "vmi"
@@ -96,16 +98,22 @@ class HandlerObserver:
         now = self._clock.now()
         if launcher is None:
             return HandlerFacts(vmi, pod, LauncherView(now, Contact.UNKNOWN), now, {})
+        step = now - self._launchers.now()  # of the clock that people read
+        view, stopping = launcher.link.view, launcher.stopping
         return HandlerFacts(
             vmi,
             pod,
-            launcher.link.view,
+            replace(view, since=view.since + step),
             now,
-            dict(launcher.calls),
-            launcher.stopping,
+            {call: _moved(record, step) for call, record in launcher.calls.items()},
+            stopping + step if stopping is not None else None,
             launcher.unconnectable,
             out_of_memory=_out_of_memory(launcher),
         )
+
+
+def _moved(record: CallRecord, step: timedelta) -> CallRecord:
+    return replace(record, sent=record.sent + step) if record.sent is not None else record
 
 
 def _out_of_memory(launcher: FollowedLauncher) -> bool:
