@@ -123,7 +123,7 @@ def _phase(facts: HandlerFacts, present: VMIPhase) -> VMIPhase:
         domain,
         state,
         asks_first=asks_first(facts.vmi),
-        cannot_start=bool(facts.unconnectable),
+        cannot_start=bool(facts.unconnectable) and present is VMIPhase.SCHEDULED,
     )
 
 

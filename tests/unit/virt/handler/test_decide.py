@@ -473,6 +473,11 @@ def test_network_that_can_never_be_set_up_fails_the_vmi() -> None:
     assert plan.vmi.status.phase == "Failed"
 
 
+def test_guest_that_runs_is_not_ended_for_networks_that_cannot_be_made_again() -> None:
+    plan = decide(facts(vmi("Running"), paused(PausedBy.IO_ERROR), unconnectable="no such bridge"))
+    assert (plan.vmi.status.phase, plan.call) == ("Running", SYNC)
+
+
 def with_nic() -> VirtualMachineInstance:
     devices = DevicesSpec(
         interfaces=(InterfaceSpec(name="default", masquerade=Present()),),
