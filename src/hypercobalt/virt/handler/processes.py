@@ -16,8 +16,12 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from hypercobalt.virt.wire.client import LauncherError
+
+UNSEEN: Final = "its process is in no PID namespace of this one; run virt-handler with hostPID"
+"""Why the process of a peer has no number here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ def held_process(number: int) -> Generator[HeldProcess]:
     Raises:
         LauncherError: it has ended, or cannot be followed.
     """
+    if number <= 0:
+        raise LauncherError(UNSEEN)
     with ExitStack() as files:
         try:
             descriptor = os.pidfd_open(number)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from hypercobalt.virt.handler.processes import UNSEEN
 from hypercobalt.virt.wire.client import LauncherError
 from hypercobalt.virt.wire.peers import PeerCredentials
 from hypercobalt.vmi.paths import COMMAND_SOCKET, SOCKET_VOLUME
@@ -96,7 +97,7 @@ def check_peer(pod_uid: str, peer: PeerCredentials, *, proc: Path = Path("/proc"
         proc: where the processes of this PID namespace are.
     """
     if peer.pid <= 0:
-        return "its process is in no PID namespace of this one; run virt-handler with hostPID"
+        return UNSEEN
     try:
         groups = (proc / str(peer.pid) / "cgroup").read_text()
     except OSError:
