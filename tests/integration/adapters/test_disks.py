@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,18 @@ async def test_stop_while_a_disk_is_made_leaves_none(tmp_path: Path, image: Path
     assert not overlay.exists()
     await QemuImg().overlay(overlay, image, found)
     assert overlay.exists()
+
+
+async def test_answer_that_takes_too_long_condemns_no_image(
+    tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await QemuImg().inspect(image)
+    monkeypatch.setattr("hypercobalt.adapters.disks.qemu_img._DEADLINE", timedelta(milliseconds=1))
+    with pytest.raises(DiskFailureError, match="qemu-img info had not ended"):
+        await QemuImg().inspect(image)
+    with pytest.raises(DiskFailureError, match="qemu-img create had not ended"):
+        await QemuImg().overlay(tmp_path / "overlay", image, found)
+    assert not (tmp_path / "overlay").exists()
 
 
 async def test_directory_that_cannot_be_made_is_an_error_of_the_disk(tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ async def _run(
             code = await process.end()
     except TimeoutError as exc:
         seconds = _DEADLINE.total_seconds()
-        raise ImageError(path, f"{what} had not ended after {seconds:g} s") from exc
+        raise DiskFailureError(
+            f"disk {path.name!r}: {what} had not ended after {seconds:g} s"
+        ) from exc
     except OSError as exc:
         raise DiskFailureError(f"qemu-img cannot be started: {exc.strerror}") from exc
     if code in fine:
