@@ -108,7 +108,7 @@ async def test_host_that_no_listing_has_is_read_once_for_all_waiters(
 
 async def test_listing_of_a_large_fleet_is_shared_for_longer(adapter: Adapter) -> None:
     nova = adapter.nova()
-    for number in range(3 * HOSTS_A_SECOND):
+    for number in range(6 * HOSTS_A_SECOND):
         adapter.simulation.world.add_host(f"host{number}")
     await crowd(nova)
     with counted(adapter.simulation.script) as made:
