@@ -49,7 +49,7 @@ from hypercobalt.node_agent.status.compose import compose
 from hypercobalt.node_agent.status.inventory import FIELDS
 from hypercobalt.node_agent.status.parts import Board, Parts
 from hypercobalt.node_agent.uses import uses
-from hypercobalt.runtime import Connection, Manager
+from hypercobalt.runtime import Connection, Informer, Manager
 from hypercobalt.runtime.write_cache import Latest
 
 log = get_logger(__name__)
@@ -140,7 +140,7 @@ def register(settings: NodeAgentSettings, manager: Manager, host: Host) -> None:
     agent.observe("libvirt", state.run)
     if settings.ha_config:
         agent.observe("autostart", Autostart(host.units, board).run)
-    _observe_host(agent, settings, host, board)
+    _observe_host(agent, settings, host, board, own)
     agent.observe("operator", _operator(settings, manager, board).run)
     agent.act("status", applier.run)
     agent.act("migrations", migrations.run)
@@ -172,9 +172,16 @@ def register(settings: NodeAgentSettings, manager: Manager, host: Host) -> None:
     manager.add_check("status", lambda: applier.refusal, readiness=True)
 
 
-def _observe_host(agent: Agent, settings: NodeAgentSettings, host: Host, board: Board) -> None:
+def _observe_host(
+    agent: Agent,
+    settings: NodeAgentSettings,
+    host: Host,
+    board: Board,
+    own: Informer[Hypervisor],
+) -> None:
     agent.observe("units", UnitConditions(host.units, board, settings.units).run)
     agent.observe("operating-system", lambda: operating_system.follow(host.system, board))
+    own.add_handler(launchers.StoredLaunchers(host.pods))
     agent.observe("launchers", lambda: launchers.follow(host.pods, board))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import shlex
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from hypercobalt.adapters.host.fake_service import FakeService, Watched
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState, check_unit_name
-from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
+from hypercobalt.adapters.host.pod_model import Commands, KnownPods, PodInterest, PodProcesses
 from hypercobalt.adapters.host.port import JOB_DEADLINE, HostError
 
 
@@ -141,7 +142,15 @@ class FakePods(FakeService):
         super().__init__()
         self.stubborn = set[str]()
         self.killed = list[str]()
-        self._commands: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self._commands: dict[str, Commands] = {}
+        self._known: dict[PodInterest, KnownPods] = {}
+
+    def remember(self, interest: PodInterest, pods: Mapping[str, Commands]) -> None:
+        self._known_of(interest).remember(pods)
+        self._notify()
+
+    def _known_of(self, interest: PodInterest) -> KnownPods:
+        return self._known.setdefault(interest, KnownPods(interest))
 
     def set(self, uid: str, *commands: tuple[str, ...]) -> None:
         """Have these processes in a pod; none ends it."""
@@ -162,8 +171,12 @@ class FakePods(FakeService):
         return self._each(lambda: self._away or self._found(interest))
 
     def _found(self, interest: PodInterest) -> tuple[PodProcesses, ...]:
-        found = ((uid, interest.of(given)) for uid, given in sorted(self._commands.items()))
-        return tuple(PodProcesses(uid, commands) for uid, commands in found if commands)
+        known = self._known_of(interest)
+        found = (
+            known.read(uid, [shlex.join(one) for one in commands])
+            for uid, commands in sorted(self._commands.items())
+        )
+        return tuple(pod for pod in found if pod is not None)
 
 
 class FakeSystem(Watched):

@@ -131,5 +131,10 @@ def absent_is_fine() -> Generator[None]:
     try:
         yield
     except RefusedError as error:
-        if error.name not in _ABSENT:
+        if not is_absent(error):
             raise
+
+
+def is_absent(error: RefusedError) -> bool:
+    """Whether systemd answers that there is no such unit."""
+    return error.name in _ABSENT

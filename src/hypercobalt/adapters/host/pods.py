@@ -4,8 +4,8 @@ A kubelet with the cgroup driver `systemd` makes a slice for each pod, a lab's s
 service; both have the pod's UID in their names. systemd answers which processes are in a unit, so
 neither /proc nor the control groups of the host are read. With the cgroup driver `cgroupfs` pods
 have no unit: their processes are among those of the root slice, by the path of the pod's group, and
-as nothing announces them, they are read again and again. What runs in a pod chooses its own
-command lines: they are bounded, and a pod whose processes systemd does not name is unknown.
+as nothing announces them, they are read again and again. Which pods are of interest, whatever
+runs in them, is in `pod_model.py`.
 
 Source: org.freedesktop.systemd1(5), GetUnitProcesses; kubernetes, pkg/kubelet/cm
 (cgroup_manager_linux.go, ToCgroupfs and ToSystemd) for the names.
@@ -15,25 +15,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shlex
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from hypercobalt.adapters.host.bus import Handler, RefusedError, Service
+from hypercobalt.adapters.host.bus import PING, Handler, RefusedError, Service
 from hypercobalt.adapters.host.jobs import (
     CHANGED,
     MANAGER,
     PATH,
     absent_is_fine,
+    is_absent,
     kill_unit,
     list_units,
     subscribe,
 )
-from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
+from hypercobalt.adapters.host.pod_model import Commands, KnownPods, PodInterest, PodProcesses
 from hypercobalt.adapters.host.port import HostError
-from hypercobalt.adapters.host.systemd import RESYNC, SystemdClient
+from hypercobalt.adapters.host.systemd import GRACE, RESYNC, SystemdClient
 
 LAB_PREFIX: Final = "hypercobalt-pod-"
 """What the names of a lab's services begin with; the pod's UID follows."""
@@ -55,19 +55,29 @@ _NAMES: Final = re.compile(
 _GROUP: Final = re.compile(r"pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _PROCESSES: Final = "a(sus)"
 _OVER: Final = frozenset({"inactive", "failed"})
-_MOST_PROCESSES: Final = 256
-_LONGEST_COMMAND: Final = 64 * 1024  # characters
 
 
 class SystemdPods(SystemdClient):
     """The pods of the systemd behind a bus."""
+
+    def __init__(
+        self, address: str | None = None, *, grace: timedelta = GRACE, ping: timedelta = PING
+    ) -> None:
+        super().__init__(address, grace=grace, ping=ping)
+        self._known: dict[PodInterest, KnownPods] = {}
+
+    def _known_of(self, interest: PodInterest) -> KnownPods:
+        return self._known.setdefault(interest, KnownPods(interest))
+
+    def remember(self, interest: PodInterest, pods: Mapping[str, Commands]) -> None:
+        self._known_of(interest).remember(pods)
 
     def watch(self, interest: PodInterest) -> AsyncGenerator[tuple[PodProcesses, ...] | HostError]:
         watched: _WatchedPods | None = None
 
         def made(systemd: Service) -> _WatchedPods:
             nonlocal watched
-            watched = _WatchedPods(systemd, interest)
+            watched = _WatchedPods(systemd, self._known_of(interest))
             return watched
 
         def resync(found: tuple[PodProcesses, ...]) -> timedelta:
@@ -79,7 +89,7 @@ class SystemdPods(SystemdClient):
 
     async def running(self, interest: PodInterest) -> tuple[PodProcesses, ...]:
         async with self._reach() as systemd:
-            return await _WatchedPods(systemd, interest).read_once()
+            return await _WatchedPods(systemd, self._known_of(interest)).read_once()
         return ()
 
     async def kill(self, uid: str) -> None:
@@ -98,8 +108,8 @@ class _WatchedPods:
     container, which is a scope in the slice of its pod: the slice stays for some time.
     """
 
-    def __init__(self, systemd: Service, interest: PodInterest) -> None:
-        self._systemd, self._interest = systemd, interest
+    def __init__(self, systemd: Service, known: KnownPods) -> None:
+        self._systemd, self._known = systemd, known
         self._listened = set[str]()
         self._whole: dict[str, PodProcesses] = {}  # by path
         self._grouped: tuple[PodProcesses, ...] = ()
@@ -117,17 +127,25 @@ class _WatchedPods:
             self._whole.clear()
 
     async def read_once(self) -> tuple[PodProcesses, ...]:
-        """Read the pods without listening; one whose processes are refused to us is an error."""
+        """Read the pods without listening.
+
+        One whose processes are refused to us runs if it is known, and is an error otherwise.
+        """
         units = await _pod_units(self._systemd)
         found = list[PodProcesses]()
         for path in sorted(units):
             with absent_is_fine():
-                pod = await self._processes(*units[path])
+                try:
+                    pod = await self._processes(*units[path])
+                except RefusedError as error:
+                    if is_absent(error) or (pod := self._known.unread(units[path][1])) is None:
+                        raise
                 found += [pod] if pod is not None else []
         await self._read_groups()
         return tuple(sorted((*found, *self._grouped), key=lambda pod: pod.uid))
 
     async def read(self) -> tuple[PodProcesses, ...]:
+        known = set(self._known.uids)
         units = await _pod_units(self._systemd)
         while fresh := units.keys() - self._listened:
             for path in sorted(fresh):
@@ -141,21 +159,19 @@ class _WatchedPods:
         found = [await self._pod(path, *units[path]) for path in sorted(units)]
         if (now := asyncio.get_running_loop().time()) >= self._due:
             with suppress(RefusedError):  # refused to us
-                await self._read_groups()
+                groups = await self._read_groups()
+                self._known.forget(known - {uid for _, uid in units.values()} - groups)
             self._due = now + self.pace.total_seconds()
         pods = (*(pod for pod in found if pod), *self._grouped)
         return tuple(sorted(pods, key=lambda pod: pod.uid))
 
-    async def _read_groups(self) -> None:
+    async def _read_groups(self) -> Set[str]:
+        """Read the pods without a unit; return the UIDs of all there are."""
         groups = await _groups(self._systemd)
         self.pace = GROUPS if groups else RESYNC
-        pods = [self._pod_of(uid, lines) for uid, lines in sorted(groups.items())]
+        pods = [self._known.read(uid, lines) for uid, lines in sorted(groups.items())]
         self._grouped = tuple(pod for pod in pods if pod is not None)
-
-    def _pod_of(self, uid: str, lines: Sequence[str]) -> PodProcesses | None:
-        named = (line for line in lines[:_MOST_PROCESSES] if self._interest.may_name(line))
-        commands = self._interest.of(words(line) for line in named)
-        return PodProcesses(uid, commands) if commands else None
+        return groups.keys()
 
     def _forgetting(self, path: str) -> Handler:
         return lambda _: self._forget(path)
@@ -168,15 +184,15 @@ class _WatchedPods:
             return known
         try:
             pod = await self._processes(unit, uid)
-        except RefusedError:
-            return None  # it has ended meanwhile, or is refused to us
-        if pod is not None and self._interest.is_whole(pod.commands):
+        except RefusedError as error:  # it has ended meanwhile, or is refused to us
+            return None if is_absent(error) else self._known.unread(uid)
+        if pod is not None and self._known.interest.is_whole(pod.commands):
             self._whole[path] = pod
         return pod
 
     async def _processes(self, unit: str, uid: str) -> PodProcesses | None:
         rows = await _rows(self._systemd, unit)
-        return self._pod_of(uid, [text for _, _, text in rows])
+        return self._known.read(uid, [text for _, _, text in rows])
 
 
 async def _rows(systemd: Service, unit: str) -> list[tuple[str, int, str]]:
@@ -225,13 +241,3 @@ def group_uid(path: str) -> str:
     below = [*names[at + 1 :], "", ""]
     pod = _GROUP.fullmatch(below[1] if below[0] in _QOS else below[0])
     return pod[1] if pod else ""
-
-
-def words(command: str) -> tuple[str, ...]:
-    """The words of a command line as systemd writes it, quoted for a shell; none if it is not."""
-    if len(command) > _LONGEST_COMMAND:
-        return ()
-    try:
-        return tuple(shlex.split(command))
-    except ValueError:
-        return ()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final, Protocol
 
 from hypercobalt.adapters.host.model import OperatingSystem, UnitState
-from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
+from hypercobalt.adapters.host.pod_model import Commands, PodInterest, PodProcesses
 from hypercobalt.adapters.host.transient_model import TransientUnit, UnitRun
 from hypercobalt.errors import TransientError
 
@@ -123,7 +123,14 @@ class TransientUnits(Protocol):
 
 
 class Pods(Protocol):
-    """The pods of the host, by their processes."""
+    """The pods of the host, by their processes.
+
+    A pod that was whole once is one with processes of interest for as long as it has any process.
+    """
+
+    def remember(self, interest: PodInterest, pods: Mapping[str, Commands]) -> None:
+        """Take these pods for ones that were whole, with what they showed, by UID."""
+        ...
 
     def watch(self, interest: PodInterest) -> AsyncGenerator[tuple[PodProcesses, ...] | HostError]:
         """The pods with processes of interest, sorted by UID: all now, and all after each change.

@@ -2,7 +2,9 @@
 
 They are read from systemd, and not from the API: a pod that was deleted there by force runs on, and
 an API that is away hides nothing. What a launcher's processes show of themselves is theirs
-to choose, but for the UID of the pod.
+to choose, but for the UID of the pod: a guest that has broken out may look like any other program.
+So a pod whose launcher and guest were seen counts until it has no process left, also by an agent
+that was restarted: the own Hypervisor's status has the UID.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import msgspec
 from hypercobalt.adapters.host.pod_model import PodInterest, PodProcesses
 from hypercobalt.adapters.host.port import HostError, Pods
 from hypercobalt.agent.text import clean
+from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.api.kubevirt.names import LAUNCHER_MODULE
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.parts import Board, RunningLauncher
@@ -47,6 +50,36 @@ async def follow(pods: Pods, board: Board) -> None:
                 log.warning("launcher_pods_not_read", error=str(now))
                 continue
             board.put(replace(board.parts, launchers=launchers_of(now)))
+
+
+class StoredLaunchers:
+    """Has launcher pods known that the own Hypervisor's status has; a handler of its informer.
+
+    The informer calls it before the status is replaced: what acts sees the object later.
+    """
+
+    def __init__(self, pods: Pods) -> None:
+        self._pods = pods
+
+    def on_add(self, obj: Hypervisor) -> None:
+        shown = {
+            one.id: (_shown(one.namespace, one.name),)
+            for one in obj.status.instances
+            if one.namespace is not None
+        }
+        self._pods.remember(INTEREST, shown)
+
+    def on_update(self, old: Hypervisor, new: Hypervisor) -> None:
+        """Pass: what the status gains, this agent has seen itself."""
+
+    def on_delete(self, obj: Hypervisor) -> None:
+        """Pass: the pods run on."""
+
+
+def _shown(namespace: str, name: str) -> tuple[str, ...]:
+    """Return a launcher's command line, as far as an instance of the status has it."""
+    named = _Named(namespace, name.removeprefix(f"{namespace}_"))
+    return (LAUNCHER_MODULE, msgspec.json.encode(named).decode())
 
 
 class PodLaunchers:

@@ -69,6 +69,62 @@ async def test_pod_whose_processes_are_refused_is_an_error(bus: Bus, join: Join)
         await SystemdPods(bus.address).running(INTEREST)
 
 
+async def test_launcher_after_very_many_processes_is_seen(bus: Bus, join: Join) -> None:
+    forks: list[list[object]] = [["/", number, "fork"] for number in range(300)]
+    await systemd(join, {LAB: [*forks, *LAUNCHER]})
+    assert await SystemdPods(bus.address).running(INTEREST) == (PodProcesses(UIDS[0], SEEN),)
+
+
+async def test_launcher_with_a_command_line_that_cannot_be_read_is_seen(
+    bus: Bus, join: Join
+) -> None:
+    await systemd(join, {LAB: [["/", 7, 'python3 launcher "x'], ["/", 8, "nginx"]]})
+    assert await SystemdPods(bus.address).running(INTEREST) == (PodProcesses(UIDS[0], ()),)
+
+
+async def test_launcher_that_was_seen_is_one_while_it_has_any_process(bus: Bus, join: Join) -> None:
+    """A guest that has broken out chooses the command lines of its pod."""
+    processes = {LAB: LAUNCHER}
+    made = await systemd(join, processes)
+    lists(made, (LAB, "active"))
+    made.returns("Subscribe")
+    pods = SystemdPods(bus.address)
+    async with aclosing(pods.watch(INTEREST)) as watched:
+        assert await anext(watched) == (PodProcesses(UIDS[0], SEEN),)
+    processes[LAB] = [["/", 7, "nginx"]]
+    assert await pods.running(INTEREST) == (PodProcesses(UIDS[0], SEEN),)
+    async with aclosing(pods.watch(INTEREST)) as watched:
+        assert await anext(watched) == (PodProcesses(UIDS[0], SEEN),)
+
+
+async def test_launcher_that_was_seen_is_one_while_its_processes_are_refused(
+    bus: Bus, join: Join
+) -> None:
+    processes = {LAB: LAUNCHER}
+    made, pods = await systemd(join, processes), SystemdPods(bus.address)
+    assert await pods.running(INTEREST) == (PodProcesses(UIDS[0], SEEN),)
+
+    def answer(call: Message) -> Message:
+        error = "NoSuchUnit" if call.body == ["-.slice"] else "TooBig"
+        return Message.new_error(call, f"{SYSTEMD}.{error}", "no")
+
+    lists(made, (LAB, "active"))
+    made.answers["GetUnitProcesses"] = answer
+    assert await pods.running(INTEREST) == (PodProcesses(UIDS[0], SEEN),)
+    lists(made, (LAB, "active"), (SLICE, "active"))
+    with pytest.raises(HostError):  # nothing is known of the other one
+        await pods.running(INTEREST)
+
+
+async def test_launcher_that_was_seen_is_none_without_a_process(bus: Bus, join: Join) -> None:
+    processes = {LAB: LAUNCHER}
+    await systemd(join, processes)
+    pods = SystemdPods(bus.address)
+    assert await pods.running(INTEREST) != ()
+    processes[LAB] = []
+    assert await pods.running(INTEREST) == ()
+
+
 async def test_pod_of_a_kubelet_without_units_is_seen_and_not_killed(bus: Bus, join: Join) -> None:
     """With the cgroup driver `cgroupfs`; what only systemd's root slice has."""
     group = f"/kubepods/burstable/pod{UIDS[2]}/c0ffee"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hypercobalt.adapters.host.pod_model import PodInterest
-from hypercobalt.adapters.host.pods import group_uid, pod_uid, words
+from hypercobalt.adapters.host.pod_model import KnownPods, PodInterest, PodProcesses, words
+from hypercobalt.adapters.host.pods import group_uid, pod_uid
 
 UID = "0f6c2b1e-1111-4111-8111-0123456789ab"
 OTHER = "ffffffff-2222-4222-8222-0123456789ab"
@@ -94,3 +94,51 @@ def test_pod_is_of_interest_by_its_launcher(
     found = INTEREST.of(commands)
     assert found == seen
     assert INTEREST.is_whole(found) is whole
+
+
+QEMU = "/usr/bin/qemu-kvm -m 64"
+MANY = [f"fork {number}" for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen"),
+    [
+        pytest.param(["nginx"], None, id="other"),
+        pytest.param([*MANY, 'nginx "x'], None, id="many-others"),
+        pytest.param([*MANY, "py launcher"], (("py", "launcher"),), id="after-many"),
+        pytest.param(['py launcher "x'], (), id="cannot-be-taken-apart"),
+        pytest.param([f"py launcher {'x' * 100_000}"], (), id="too-long"),
+        pytest.param([*["qemu-kvm"] * 300, "py launcher"], (), id="after-many-of-interest"),
+        pytest.param(["sh -c 'ls launchers'"], None, id="word-within-another"),
+        pytest.param(['qemu-kvm "x'], None, id="emulator-alone-that-cannot-be-taken-apart"),
+    ],
+)
+def test_what_cannot_be_read_of_a_pod_hides_no_launcher(
+    lines: list[str], seen: tuple[tuple[str, ...], ...] | None
+) -> None:
+    assert INTEREST.read(lines) == seen
+
+
+def test_pod_that_was_whole_stays_of_interest_until_it_has_no_process() -> None:
+    known = KnownPods(INTEREST)
+    whole = PodProcesses(UID, (("/usr/bin/qemu-kvm", "-m", "64"), ("py", "launcher")))
+    assert known.read(UID, ["py launcher", QEMU]) == whole
+    assert known.read(UID, ["nginx"]) == whole
+    assert known.unread(UID) == whole
+    assert known.read(UID, []) is None
+    assert known.read(OTHER, ["nginx"]) is None
+
+
+def test_pod_that_was_not_whole_is_judged_by_its_present_processes() -> None:
+    """Who looks for launchers in a pod, by their name, is none."""
+    known = KnownPods(INTEREST)
+    assert known.read(UID, ["pgrep -f launcher"]) is not None
+    assert known.read(UID, ["sh"]) is None
+
+
+def test_pod_that_an_earlier_process_has_seen_is_known_until_it_is_gone() -> None:
+    known = KnownPods(INTEREST)
+    known.remember({UID: (("launcher", "name"),)})
+    assert known.read(UID, ["nginx"]) == PodProcesses(UID, (("launcher", "name"),))
+    known.forget({UID})
+    assert known.read(UID, ["nginx"]) is None

@@ -108,3 +108,25 @@ async def test_systemd_that_is_away_holds_up_the_end_but_no_domain(libvirt: Fake
     pods.come_back()
     assert await ending == 3
     assert running(libvirt) == set()
+
+
+async def test_launcher_that_looks_like_another_program_is_ended_and_waited_for() -> None:
+    """A guest that has broken out chooses the command lines of its pod."""
+    pods = FakePods()
+    pods.set("p", LAUNCHER, ("qemu-system-x86_64",))
+    guests = host(FakeLibvirt(), pods)
+    assert await guests.launchers.running()
+    pods.set("p", ("nginx",))
+    pods.stubborn.add("p")
+    ending = asyncio.create_task(stop_all(guests, "test", Ended()))
+    await asyncio.sleep(30)
+    assert not ending.done()
+    pods.stubborn.clear()
+    assert await ending == 1
+
+
+async def test_launcher_among_very_many_processes_is_ended() -> None:
+    pods = FakePods()
+    pods.set("p", *((f"fork-{number}",) for number in range(300)), LAUNCHER)
+    assert await stop_all(host(FakeLibvirt(), pods), "test", Ended()) == 1
+    assert pods.killed == ["p"]

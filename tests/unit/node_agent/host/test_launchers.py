@@ -8,8 +8,15 @@ import pytest
 
 from hypercobalt.adapters.host.fake import FakePods
 from hypercobalt.adapters.host.pod_model import PodProcesses
+from hypercobalt.api.hypervisor import Hypervisor
+from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.kubevirt.names import LAUNCHER_MODULE
-from hypercobalt.node_agent.host.launchers import follow, launchers_of
+from hypercobalt.node_agent.host.launchers import (
+    PodLaunchers,
+    StoredLaunchers,
+    follow,
+    launchers_of,
+)
 from hypercobalt.node_agent.status.parts import Board, RunningLauncher
 from hypercobalt.runtime import FakeClock
 
@@ -75,3 +82,17 @@ async def test_board_keeps_the_last_launchers_while_systemd_is_away() -> None:
     assert board.parts.launchers is not None
     assert len(board.parts.launchers) == 1
     following.cancel()
+
+
+async def test_launcher_of_the_status_is_known_to_an_agent_that_has_started_since() -> None:
+    """The guest may have broken out, and the pod look like another program by now."""
+    pods = FakePods()
+    stored = (
+        Instance(id="p", name="default_guest", active=True, namespace="default"),
+        Instance(id="gone", name="default_gone", active=True, namespace="default"),
+        Instance(id="other", name="other", active=True),
+    )
+    StoredLaunchers(pods).on_add(Hypervisor(status=HypervisorStatus(instances=stored)))
+    pods.set("p", ("nginx",))
+    pods.set("other", ("nginx",))
+    assert await PodLaunchers(pods).running() == (launcher(),)
