@@ -36,7 +36,7 @@ def compose(
     else:
         status = HypervisorStatus(**{name: getattr(kept, name) for name in FIELDS})
     status = with_launchers(status, parts, kept)
-    boot = parts.boot or Boot(kept.bootID or "", kept.bootedAt)
+    boot = boot_of(parts, kept)
     return msgspec.structs.replace(
         status,
         bootID=boot.id or None,
@@ -50,6 +50,17 @@ def compose(
         incidents=kept.incidents if parts.incidents is None else parts.incidents,
         conditions=conditions(parts.conditions, stored.conditions, own, stored.metadata.generation),
     )
+
+
+def boot_of(parts: Parts, kept: HypervisorStatus) -> Boot:
+    """Return the boot of the board; as stored where it is not known, or could not be read.
+
+    The operator recovers no host, and keeps the record of no silent one, whose boot has no ID.
+    """
+    read, known = parts.boot, Boot(kept.bootID or "", kept.bootedAt)
+    if read is None or (known.id and not read.id):
+        return known
+    return known if read.id == known.id and read.at is None else read
 
 
 def with_launchers(

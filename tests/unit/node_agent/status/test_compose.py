@@ -197,6 +197,24 @@ def test_composed_status_holds_once_it_is_stored(
 
 
 @pytest.mark.parametrize(
+    ("read", "shown"),
+    [
+        pytest.param(Boot(), ("b1", THEN), id="nothing"),
+        pytest.param(Boot("", NOW), ("b1", THEN), id="no-id"),
+        pytest.param(Boot("b1"), ("b1", THEN), id="the-same-without-its-time"),
+        pytest.param(Boot("b2"), ("b2", None), id="another-without-its-time"),
+    ],
+)
+def test_boot_that_could_not_be_read_replaces_no_known_one(
+    read: Boot, shown: tuple[str, datetime | None]
+) -> None:
+    before = replace(STORED, bootID="b1", bootedAt=THEN, recentBoots=(THEN,))
+    found = compose(Parts(boot=read), stored(), before, OWN)
+    assert (found.bootID, found.bootedAt) == shown
+    assert found.recentBoots == (THEN,)
+
+
+@pytest.mark.parametrize(
     ("kept", "boot", "recent"),
     [
         pytest.param(("b1", (THEN,)), Boot("b1", NOW), (THEN,), id="the same boot"),
