@@ -56,11 +56,11 @@ class AvailableMemory:
     """The host's memory.
 
     Args:
-        available_bytes: bytes available without swapping.
+        available_bytes: bytes available without swapping; None: unknown.
         kills: whether the kernel's OOM killer has acted just now.
     """
 
-    available_bytes: int
+    available_bytes: int | None
     kills: bool = False
 
 
@@ -277,17 +277,17 @@ def _storage_is_away(
 def _short_of_memory(
     known: dict[str, InstanceRecord], uuid: str, case: Case, memory: AvailableMemory
 ) -> Case:
-    """Return the case of an instance that the OOM killer ended; without room here it moves."""
+    """Return the case of an instance that the OOM killer ended; if known to lack room, it moves."""
     if case.type is not IncidentType.CRASH or not memory.kills:
         return case
-    short = memory.available_bytes < known[uuid].memory_bytes
-    new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).with_evidence(
-        "the host's OOM killer has acted; the host has memory for this instance again"
-        if not short
-        else "the host's OOM killer has acted; the host has no memory for this instance: it moves"
-    )
-    if short:
-        new = replace(new, mode=EvictionMode.COLD, reaction=Reaction.MOVE)
+    available, room = memory.available_bytes, "the host has memory for this instance again"
+    if available is None:
+        room = "the host's available memory cannot be read: the instance is restarted here"
+    elif available < known[uuid].memory_bytes:
+        room = "the host has no memory for this instance: it moves"
+        case = replace(case, mode=EvictionMode.COLD, reaction=Reaction.MOVE)
+    text = f"the host's OOM killer has acted; {room}"
+    new = replace(case, type=IncidentType.HOST_OUT_OF_MEMORY).with_evidence(text)
     known[uuid] = known[uuid].with_case(new)
     return new
 

@@ -579,6 +579,13 @@ def test_instance_that_is_paused_waits_for_its_storage_from_now_on() -> None:
             id="too little",
         ),
         pytest.param(
+            IncidentType.CRASH,
+            AvailableMemory(None, kills=True),
+            IncidentType.HOST_OUT_OF_MEMORY,
+            "cannot be read: the instance is restarted here",
+            id="unknown",
+        ),
+        pytest.param(
             IncidentType.CRASH, AvailableMemory(7), IncidentType.CRASH, "", id="nothing was killed"
         ),
         pytest.param(
@@ -596,6 +603,13 @@ def test_crash_while_the_kernel_kills_is_want_of_memory(
     (found,) = planned(known(case(type_), memory_bytes=8), memory).instances[U1].cases
     assert found.type is seen
     assert evidence in "".join(found.evidence)
+
+
+def test_instance_does_not_move_for_memory_that_could_not_be_read() -> None:
+    crashed = known(case(IncidentType.CRASH), memory_bytes=8)
+    (unknown,) = planned(crashed, AvailableMemory(None, kills=True)).recoveries
+    (enough,) = planned(crashed, AvailableMemory(8, kills=True)).recoveries
+    assert unknown.mode == enough.mode
 
 
 @pytest.mark.parametrize(

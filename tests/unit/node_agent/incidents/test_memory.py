@@ -27,12 +27,27 @@ class Host:
 
     def has(self, *, kills: int, guests: int | None = None) -> None:
         """Set the counts of all kills and, where the kernel has it, of those of guests."""
+        events = self._group / "memory.events"
+        if events.is_dir():
+            events.rmdir()
         if guests is not None:
             self._group.mkdir(parents=True, exist_ok=True)
             text = f"low 0\nhigh 0\nmax 4\noom 4\noom_kill {guests}\noom_group_kill 0\n"
-            (self._group / "memory.events").write_text(text)
+            events.write_text(text)
+        for name in ("vmstat", "meminfo"):
+            if (self._proc / name).is_dir():
+                (self._proc / name).rmdir()
         (self._proc / "vmstat").write_text(f"pgfault 9\noom_kill {kills}\nnuma_hit 1\n")
         (self._proc / "meminfo").write_text("MemTotal: 16 kB\nMemAvailable:    8 kB\n")
+
+    def make_unreadable(self, name: str) -> None:
+        """Have a file of proc, and with the counts that of the guests as well, fail when read."""
+        events = self._group / "memory.events"
+        files = [self._proc / name]
+        files += [events] if name == "vmstat" and events.exists() else []
+        for file in files:
+            file.unlink()
+            file.mkdir()
 
 
 async def test_available_memory_is_read_and_no_kill_counts_at_the_start(
@@ -80,8 +95,42 @@ async def test_first_kill_in_a_group_that_has_come_with_the_first_guest_counts(
     assert host.memory.read().kills
 
 
-async def test_host_without_the_files_has_no_memory_and_no_kills(tmp_path: Path) -> None:
-    clock = FakeClock()
-    assert HostMemory(clock.now, tmp_path, tmp_path / "none").read() == AvailableMemory(
-        0, kills=False
-    )
+async def test_host_without_the_files_has_unknown_memory_and_no_kills(tmp_path: Path) -> None:
+    memory = HostMemory(FakeClock().now, tmp_path, tmp_path / "none")
+    assert memory.read() == AvailableMemory(None, kills=False)
+
+
+async def test_memory_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.make_unreadable("meminfo")
+    assert host.memory.read() == AvailableMemory(None, kills=False)
+    host.has(kills=3)
+    assert host.memory.read().available_bytes == 8192
+
+
+@pytest.mark.parametrize("guests", [None, 2])
+async def test_count_that_could_not_be_read_once_is_no_kill_afterwards(
+    tmp_path: Path, guests: int | None
+) -> None:
+    host = Host(tmp_path, guests=guests)
+    host.make_unreadable("vmstat")
+    assert not host.memory.read().kills
+    host.has(kills=3, guests=guests)
+    assert not host.memory.read().kills
+    host.make_unreadable("vmstat")
+    assert not host.memory.read().kills
+    host.has(kills=4, guests=guests and 3)  # meanwhile the killer has acted
+    assert host.memory.read().kills
+
+
+@pytest.mark.parametrize("guests", [None, 2])
+async def test_count_that_could_not_be_read_at_the_start_begins_with_its_first_value(
+    tmp_path: Path, guests: int | None
+) -> None:
+    host = Host(tmp_path, guests=guests)
+    host.make_unreadable("vmstat")
+    host.memory = HostMemory(host.clock.now, tmp_path, tmp_path / "proc")
+    host.has(kills=3, guests=guests)
+    assert not host.memory.read().kills
+    host.has(kills=4, guests=guests and 3)
+    assert host.memory.read().kills
