@@ -28,6 +28,7 @@ from hypercobalt.runtime.client.retry import Backoff
 from hypercobalt.runtime.client.transport import AT_ONCE
 from hypercobalt.runtime.client.watch import Change, WatchEvent, key_of
 from hypercobalt.runtime.metrics import Metrics
+from hypercobalt.runtime.observable import Observable
 
 log = get_logger(__name__)
 
@@ -61,6 +62,8 @@ class Informer(Generic[T]):
 
     Attributes:
         breaks: how often the watch has broken; what happened meanwhile was seen late.
+        unreadable: objects that are there and do not fit their type, as key to problem; the cache
+            has what was read of them last, which may be nothing.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Informer(Generic[T]):
         self.selection = selection
         self.cache: Cache[T] = Cache(indexes, share=share, managers=managers)
         self.breaks = 0
+        self.unreadable: Observable[Mapping[str, str]] = Observable({})
         self._kube, self._idle, self._page, self._gather = kube, idle, page, gather
         self._retry, self._failures, self._trouble = retry, 0, ""
         self._handlers: list[Handler[T]] = []
@@ -161,6 +165,8 @@ class Informer(Generic[T]):
         """
         for key, problem in result.unreadable.items():
             self._skip(key, problem)
+        if result.unreadable != self.unreadable.value:
+            self.unreadable.set(dict(result.unreadable))
         self._replace(result)
         self._version = result.resource_version
         self._synced.set()
@@ -208,6 +214,8 @@ class Informer(Generic[T]):
 
     def take(self, event: WatchEvent[T]) -> None:
         """Apply an event to the cache; `run` and benchmarks do."""
+        if event.change is not Change.BOOKMARK:
+            self._note_problem(event)
         if event.change is Change.DELETED:
             # The object in the event is the last state; an unreadable one still names the key.
             old = self.cache.by_key(event.key)
@@ -217,6 +225,14 @@ class Informer(Generic[T]):
             self._put(event.key, event.object)
         elif event.change is not Change.BOOKMARK:
             self._skip(event.key, event.problem)
+
+    def _note_problem(self, event: WatchEvent[T]) -> None:
+        gone = event.change is Change.DELETED
+        problem = "" if gone or event.object is not None else event.problem or "unreadable"
+        known = self.unreadable.value
+        if problem != known.get(event.key, ""):
+            others = {key: one for key, one in known.items() if key != event.key}
+            self.unreadable.set(others | {event.key: problem} if problem else others)
 
     def _replace(self, result: ListResult[T]) -> None:
         """Make the cache equal to a list, and call the handlers with the difference only.

@@ -91,8 +91,23 @@ class Latest(WriteCache[T]):
 
     @property
     def value(self) -> T | None:
-        """The newest known state; None if there is no such object, or before the first list."""
+        """The newest known state; None if there is no such object, or before the first list.
+
+        With a `problem` it is the last one that could be read, None if none ever could.
+        """
         return self._newest.value
+
+    @property
+    def problem(self) -> str:
+        """Why the object, which is there, cannot be read; "" if it can, or is not there."""
+        return next(iter(self._informer.unreadable.value.values()), "")
+
+    async def problem_changed(self, since: str) -> str:
+        """Wait until the problem is another than `since`; return it."""
+        while self.problem == since:
+            unreadable = self._informer.unreadable
+            await unreadable.changed(unreadable.value)
+        return self.problem
 
     async def changed(self, since: T | None) -> T | None:
         """Wait until the object is another than `since`; return it."""
@@ -103,7 +118,7 @@ class Latest(WriteCache[T]):
         self._informer.restart()
 
     async def listed(self) -> None:
-        """Wait for the first list: from then on None means that there is no such object."""
+        """Wait for the first list: from then on None without a problem means: no such object."""
         await self._informer.wait_synced()
 
     def wrote(self, obj: T) -> T:

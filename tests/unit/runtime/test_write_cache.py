@@ -10,6 +10,7 @@ from tests.unit.operator.samples import hypervisor
 from hypercobalt.api.hypervisor import Hypervisor
 from hypercobalt.runtime import Connection, Informer, Kube, ListResult, Metrics
 from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.client.watch import Change, WatchEvent
 from hypercobalt.runtime.write_cache import Latest, WriteCache
 
 
@@ -79,3 +80,27 @@ async def test_waiter_gets_what_was_written_before_the_watch_reports_it() -> Non
     assert version(own.value) == "7"
     informer.load(ListResult([], "9"))
     assert own.value is None
+
+
+async def test_object_that_cannot_be_read_is_there_with_its_last_readable_state() -> None:
+    informer = (await loaded())[0]
+    own = Latest(informer)
+
+    def event(change: Change, problem: str = "") -> None:
+        read = None if problem else at(7)
+        informer.take(WatchEvent(change, "kvm-a", "7", read, problem))
+
+    assert (own.value, own.problem) == (None, "")
+    waiter = asyncio.create_task(own.problem_changed(""))
+    await asyncio.sleep(0)
+    event(Change.ADDED, "no")
+    assert await asyncio.wait_for(waiter, 1) == "no"
+    assert own.value is None
+    event(Change.MODIFIED)
+    assert (version(own.value), own.problem) == ("7", "")
+    event(Change.MODIFIED, "again")
+    assert (version(own.value), own.problem) == ("7", "again")
+    informer.load(ListResult([], "8", {"kvm-a": "still"}))
+    assert (version(own.value), own.problem) == ("7", "still")
+    event(Change.DELETED, "still")
+    assert (own.value, own.problem) == (None, "")

@@ -3,7 +3,7 @@
 A change takes effect with the next event: nothing is restarted, no connection made again. The last
 valid ConfigMap is kept over a restart: events are judged by it until the API has answered. Until
 then no instance is recovered: the ConfigMap may order a dry run. Nor is an instance recovered while
-the ConfigMap is invalid and no valid one is known.
+the ConfigMap is invalid, or does not fit its type, and no valid one is known.
 """
 
 from __future__ import annotations
@@ -109,12 +109,16 @@ class Configuration:
         except TimeoutError:
             self._report(ConditionStatus.UNKNOWN, HaConfigReason.NOT_READ, self._unread())
             await self._stored.listed()
-        stored = self._stored.value
         while True:
-            self._take(stored)
+            stored, problem = self._stored.value, self._stored.problem
+            if problem:
+                self._distrust_defaults()
+                self._refuse(f"ConfigMap {self._about} cannot be read: {problem}")
+            else:
+                self._take(stored)
             self._listed.set()
             self._settled.set()
-            stored = await self._stored.changed(stored)
+            await first(self._stored.changed(stored), self._stored.problem_changed(problem))
 
     async def _keep(self) -> None:
         """Write the active document whenever it changes, in a thread: the disk may hang."""
@@ -134,7 +138,7 @@ class Configuration:
         try:
             config = parse(stored.data, stored.binaryData)
         except InvalidConfigError as error:
-            self._refuse(error)
+            self._refuse(f"ConfigMap {self._about}: {error}")
             return
         valid = Valid(config, stored.data.get(KEY, ""), hash_of(stored.data))
         self._activate(valid, valid)
@@ -149,9 +153,13 @@ class Configuration:
             "ConfigMaps"
         )
 
-    def _refuse(self, error: InvalidConfigError) -> None:
-        log.warning("ha_config_invalid", config=self._about, error=str(error))
-        problem = f"ConfigMap {self._about}: {error}"
+    def _distrust_defaults(self) -> None:
+        """Forget defaults that applied for want of a ConfigMap: now there is one."""
+        if self._valid is _DEFAULTS:
+            self._valid = None
+
+    def _refuse(self, problem: str) -> None:
+        log.warning("ha_config_invalid", config=self._about, error=problem)
         if self._valid is None:
             text = (
                 f"{problem}. No valid configuration is known, so no instance is recovered: correct "

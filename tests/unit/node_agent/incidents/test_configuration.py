@@ -93,6 +93,11 @@ class Starting:
         found = [] if document is None else [ConfigMap(metadata=meta, data={KEY: document})]
         self.stored.load(ListResult(found, str(self._lists), {}))
 
+    def has_unreadable(self) -> None:
+        """Have the API server list a ConfigMap that does not fit its type."""
+        self._lists += 1
+        self.stored.load(ListResult([], str(self._lists), {"default/ha": "data: no strings"}))
+
     def send(self, kind: EventKind, type_: int, detail: int = 0) -> None:
         """Have libvirt send an event of the guest."""
         self.incidents.on_event(DomainEvent(kind, U1, "vm1", self.clock.now(), type_, detail))
@@ -201,6 +206,61 @@ async def test_recovery_waits_while_the_only_config_map_is_invalid(
     assert (starting.condition.status, starting.condition.reason) == ("False", "NoneValid")
     assert "correct the ConfigMap, or delete it for the defaults" in starting.condition.message
     assert not (tmp_path / NAME).exists()
+
+
+async def test_recovery_waits_while_the_config_map_cannot_be_read(tmp_path: Path) -> None:
+    """The ConfigMap may order a dry run, and a list without it does not show that there is none."""
+    starting = Starting(tmp_path)
+    starting.has_unreadable()
+    await starting.until_it_has_looked()
+    assert starting.libvirt.calls["resume"] == 0
+    (case,) = starting.cases
+    assert case.step is Step.HELD
+    assert "no valid configuration is known: correct ConfigMap default/ha" in case.evidence[-1]
+    assert (starting.condition.status, starting.condition.reason) == ("False", "NoneValid")
+    assert "default/ha cannot be read: data: no strings" in starting.condition.message
+
+
+async def test_dry_run_outlives_a_restart_though_its_config_map_cannot_be_read_by_then(
+    tmp_path: Path,
+) -> None:
+    await go_by(tmp_path, "dryRun: true")
+    starting = Starting(tmp_path)
+    starting.has_unreadable()
+    await starting.until_it_has_looked()
+    assert starting.libvirt.calls["resume"] == 0
+    (case,) = starting.cases
+    assert case.evidence[-1] == "dry run: the instance would be resumed"
+    assert (starting.condition.status, starting.condition.reason) == ("False", "Invalid")
+
+
+async def test_config_map_that_cannot_be_read_any_more_replaces_the_defaults_alone(
+    tmp_path: Path,
+) -> None:
+    starting = Starting(tmp_path)
+    configuration = following(starting.stored, KeptConfig(None, "default/ha"), starting.board)
+
+    async def until(reason: str) -> None:
+        await eventually(lambda: starting.condition.reason == reason, seconds=1.5)
+
+    async def changing() -> None:
+        starting.has(None)
+        await eventually(lambda: configuration.restraint() is None, seconds=1.5)
+        starting.has_unreadable()
+        await until("NoneValid")
+        assert configuration.restraint() is not None
+        starting.has(None)
+        await until("Defaults")
+        assert configuration.restraint() is None
+        starting.has("dryRun: true")
+        await until("Valid")
+        starting.has_unreadable()
+        await until("Invalid")
+        assert (configuration.restraint(), configuration.active().dry_run) == (None, True)
+        starting.has("dryRun: true")
+        await until("Valid")
+
+    await first(configuration.run(), changing())
 
 
 @pytest.mark.parametrize("document", ["dryRun: false", None], ids=["valid", "deleted"])
