@@ -60,6 +60,7 @@ class Evictions:
     ) -> None:
         self._kube, self._store, self._settings = kube, store, settings
         self._clock, self._config = clock, config
+        self._waiting: dict[tuple[str, datetime], float] = {}  # cases, as last seen, by first look
 
     async def get(self, name: str) -> Eviction | None:
         """The Eviction of this host of that name; None when another host has the name."""
@@ -88,18 +89,9 @@ class Evictions:
 
     async def under_way(self, recovery: RecoveryRequest) -> str:
         """What has these instances under way; "" when nothing has, or for too long already."""
-        now = self._clock.now()
-        waited = max(
-            (
-                now - case.last_seen
-                for uuid, case_id in recovery.cases
-                for case in self._store.get(uuid).cases
-                if case.id == case_id
-            ),
-            default=timedelta(0),
-        )
-        if waited > _LONGEST_WAIT:
+        if self._waited(recovery) > _LONGEST_WAIT:
             return ""
+        now = self._clock.now()
         for name in (self._settings.node, *sorted(self._others(recovery, now))):
             eviction = await self.get(name)
             if eviction is not None and not has_ended(eviction.status):
@@ -113,7 +105,26 @@ class Evictions:
             for one in found.items:
                 if one.status.type not in MIGRATION_TYPES.ends:
                     return f"Migration {one.metadata.name}"
+            for key in found.unreadable:
+                return f"Migration {key}, which cannot be read"
         return ""
+
+    def _waited(self, recovery: RecoveryRequest) -> timedelta:
+        """How long ago the first of its cases was first looked at, since it was last seen.
+
+        An incident may be old by its first look: the agent was away, or something held it back.
+        """
+        now, looked = self._clock.monotonic(), self._waiting
+        cases = {
+            (one.id, one.last_seen) for known in self._store.known.values() for one in known.cases
+        }
+        self._waiting = {case: at for case, at in looked.items() if case in cases}
+        wanted = {case_id for _, case_id in recovery.cases}
+        for case in cases:
+            if case[0] in wanted:
+                self._waiting.setdefault(case, now)
+        first = min((at for case, at in self._waiting.items() if case[0] in wanted), default=now)
+        return timedelta(seconds=now - first)
 
     def _others(self, recovery: RecoveryRequest, now: datetime) -> set[str]:
         """Evictions of the same instances that may not have ended: followed, or made lately.

@@ -24,19 +24,21 @@ class Server(Kube):
         status: of the Hypervisor.
         evictions: by name.
         refusals: of creations, by name.
+        migrations: of any instance, and those that cannot be read.
     """
 
     def __init__(self) -> None:
         self.reads, self.spec, self.status = 0, HypervisorSpec(), HypervisorStatus()
         self.evictions: dict[str, Eviction] = {}
         self.refusals: dict[str, Exception] = {}
+        self.migrations: ListResult[Migration] = ListResult([], "9", {})
         self.meanwhile: Callable[[], None] = lambda: None
 
     async def list(  # type: ignore[override]
         self, type_: type[Hypervisor | Migration], namespace: str | None = None, **options: object
-    ) -> ListResult[Hypervisor]:
+    ) -> ListResult[Hypervisor] | ListResult[Migration]:
         if type_ is Migration:
-            return ListResult([], "9", {})
+            return self.migrations
         self.reads += 1
         self.meanwhile()
         meta = ObjectMeta(name=NODE, uid="u")

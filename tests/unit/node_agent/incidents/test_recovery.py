@@ -23,6 +23,7 @@ from hypercobalt.api.hypervisor import HypervisorSpec
 from hypercobalt.api.hypervisor_status import HypervisorStatus
 from hypercobalt.api.incident import SINCE, IncidentType, Reaction
 from hypercobalt.api.meta import ObjectMeta
+from hypercobalt.api.migration import Migration, MigrationSpec
 from hypercobalt.api.times import parse_time
 from hypercobalt.ha.incidents.cases import (
     MOST_EVICTIONS,
@@ -37,7 +38,7 @@ from hypercobalt.ha.incidents.cases import (
 from hypercobalt.ha.incidents.config import HaConfig, RecoveryLimits
 from hypercobalt.ha.incidents.holding import LOOK_AGAIN
 from hypercobalt.ha.incidents.signals import HOST
-from hypercobalt.runtime import FakeClock, ForbiddenError
+from hypercobalt.runtime import FakeClock, ForbiddenError, ListResult
 from hypercobalt.runtime.client.errors import Status
 from hypercobalt.runtime.tasks import first
 
@@ -134,6 +135,36 @@ async def test_instance_is_not_resumed_while_libvirt_does_not_answer() -> None:
     acting.libvirt.disconnect()
     await acting.until(lambda: acting.store.get(U1).cases[0].step is Step.PROBE)
     assert (acting.libvirt.calls["resume"], acting.store.get(U1).resumes) == (0, 0)
+
+
+MOVING = ListResult([Migration(metadata=ObjectMeta(name=U1), spec=MigrationSpec())], "9", {})
+UNREADABLE: ListResult[Migration] = ListResult([], "9", {f"default/{U1}": "status: no object"})
+
+
+@pytest.mark.parametrize(
+    ("migrations", "why"),
+    [
+        pytest.param(MOVING, f"Migration {U1}", id="under-way"),
+        pytest.param(UNREADABLE, f"Migration default/{U1}, which cannot be read", id="unreadable"),
+    ],
+)
+async def test_recovery_waits_ten_minutes_for_what_may_be_under_way(
+    migrations: ListResult[Migration], why: str
+) -> None:
+    """Ten minutes from the first look, however old the incident is by then."""
+    acting = Acting()
+    acting.server.migrations = migrations
+    acting.open(Step.RECOVER, State.OFF)
+    acting.clock.advance(timedelta(minutes=11))  # the agent was away
+
+    def waits() -> bool:
+        (case,) = acting.store.get(U1).cases
+        return f"recovery waits for {why}" in case.evidence
+
+    await acting.until(waits)
+    assert acting.server.evictions == {}
+    acting.clock.advance(timedelta(minutes=11))
+    await acting.until(lambda: len(acting.server.evictions) == 1)
 
 
 async def test_evictions_are_bounded_by_removing_the_oldest_that_have_ended() -> None:
