@@ -15,8 +15,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from hypercobalt.api.conditions import Condition, cut, get_condition, is_false, is_true
-from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import ObjectMeta, OwnerReference, ResourceInfo, Struct
+from hypercobalt.api.meta import Object, ObjectMeta, OwnerReference, ResourceInfo, Struct
 from hypercobalt.api.schema import (
     Column,
     CustomObject,
@@ -385,7 +384,7 @@ def evacuates(spec: EvictionSpec) -> bool:
 
 
 def whole_host(
-    hypervisor: Hypervisor,
+    hypervisor: Object,
     reason: str,
     trigger: Trigger,
     *,

@@ -162,7 +162,10 @@ def register(settings: NodeAgentSettings, manager: Manager, host: Host) -> None:
             clock=manager.clock,
         )
         agent.observe("self-fencing", fence.run)
-    agent.act("shutdown-drain", ShutdownDrain(host.shutdown, kube, hypervisor, board).run)
+    agent.act(
+        "shutdown-drain",
+        ShutdownDrain(host.shutdown, kube, hypervisor, board, node=settings.node).run,
+    )
     if settings.pki is not None:
         installer = tls_files.installer(settings.pki, host.units, board, settings.ca)
         _certificates(settings, agent, manager, installer, hypervisor)

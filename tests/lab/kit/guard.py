@@ -39,7 +39,7 @@ async def main(kubeconfig: Path, node: str) -> None:
     async with Kube(load_connection(kubeconfig)) as kube:
         selection = Selection(Hypervisor, None, "", f"metadata.name={node}")
         informer = Informer(kube, selection, metrics=Metrics())
-        guard = ShutdownDrain(LogindShutdown(), kube, Latest(informer), board)
+        guard = ShutdownDrain(LogindShutdown(), kube, Latest(informer), board, node=node)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(informer.run())
             tasks.create_task(guard.run())

@@ -8,6 +8,9 @@ API cannot be reached, no instance can be moved, so the host waits for a short t
 host is up again, or the shutdown is called off, the Eviction is deleted: one that goes on would
 empty a host that is in service, and the next maintenance would take one that has ended for its own.
 
+A Hypervisor that does not fit its type is read in part, as it may want a drain. Without one nothing
+is held back: the operator would work no Eviction off.
+
 Invariant: whatever happens, the delay ends within logind's limit.
 
 Source: kvm-node-agent, internal/evacuation, whose Eviction this is; systemd's "Inhibitor Locks".
@@ -25,7 +28,8 @@ from typing import Final
 from hypercobalt.adapters.host.port import HostError, Shutdown
 from hypercobalt.api.eviction import Eviction, Trigger, has_ended, whole_host
 from hypercobalt.api.hypervisor import Hypervisor
-from hypercobalt.api.meta import owner_reference
+from hypercobalt.api.hypervisor_glance import HypervisorGlance
+from hypercobalt.api.meta import Object, owner_reference
 from hypercobalt.errors import HypercobaltError, TerminalError
 from hypercobalt.logs import get_logger
 from hypercobalt.node_agent.status.parts import Board, Parts
@@ -58,6 +62,10 @@ RETRY_HOLD: Final = timedelta(seconds=5)
 """Time between attempts to take the inhibitor, while logind is not there."""
 
 
+AGAIN: Final = timedelta(minutes=1)
+"""Time between reads of a Hypervisor of which only a part can be read."""
+
+
 class DrainStep(Enum):
     """What to do about the Eviction next."""
 
@@ -69,7 +77,7 @@ class DrainStep(Enum):
     DONE = auto()
 
 
-def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
+def is_wanted(hypervisor: Hypervisor | HypervisorGlance | None, parts: Parts) -> bool:
     """Whether a shutdown has to be held back: instances run here, and they should be moved.
 
     Launcher pods count as instances: they do not move, but people are told of them, and may end
@@ -77,7 +85,7 @@ def is_wanted(hypervisor: Hypervisor | None, parts: Parts) -> bool:
     """
     if hypervisor is None or hypervisor.spec.evacuateOnReboot is False:
         return False
-    stored = hypervisor.status.instances
+    stored = hypervisor.status.instances if isinstance(hypervisor, Hypervisor) else ()
     if parts.launchers is None:
         launched = any(instance.namespace is not None for instance in stored)
     else:
@@ -106,7 +114,7 @@ def decide(eviction: Eviction | None, ours: str | None) -> DrainStep:
     return DrainStep.DONE if whole and eviction.metadata.uid == ours else DrainStep.REPLACE
 
 
-def make_eviction(hypervisor: Hypervisor) -> Eviction:
+def make_eviction(hypervisor: Object) -> Eviction:
     """The Eviction for a shutdown of the host."""
     owner = owner_reference(hypervisor)
     return whole_host(hypervisor, REASON, Trigger.HOST_SHUTDOWN, owner=owner)
@@ -122,6 +130,7 @@ class ShutdownDrain:
     Args:
         hypervisor: the own one.
         board: has the instances that run.
+        node: name of the own Hypervisor.
         api_patience: how long an API that cannot be reached holds back a shutdown.
         retry: between attempts to take the inhibitor, while logind is not there.
         look: between two looks at the Eviction during a shutdown.
@@ -134,19 +143,41 @@ class ShutdownDrain:
         hypervisor: Latest[Hypervisor],
         board: Board,
         *,
+        node: str,
         api_patience: timedelta = API_PATIENCE,
         retry: timedelta = RETRY_HOLD,
         look: timedelta = LOOK,
     ) -> None:
         self._shutdown, self._kube = shutdown, kube
-        self._hypervisor, self._board = hypervisor, board
+        self._hypervisor, self._board, self._node = hypervisor, board, node
+        self._glance = Observable[HypervisorGlance | None](None)  # of one that cannot be read
         self._api_patience, self._retry = api_patience.total_seconds(), retry.total_seconds()
         self._look = look.total_seconds()
         self._shutting_down = Observable[bool | None](None)  # until logind has answered
 
     async def run(self) -> None:
         """Drain the host before each shutdown, until cancelled."""
-        await first(self._follow(), self._guard(), self._tidy())
+        await first(self._follow(), self._guard(), self._tidy(), self._read_part())
+
+    @property
+    def _own(self) -> Hypervisor | HypervisorGlance | None:
+        """The own Hypervisor, whole or in part; None: there is none, or nothing of it was read."""
+        whole = self._hypervisor.value
+        return whole if whole is not None or not self._hypervisor.problem else self._glance.value
+
+    async def _read_part(self) -> None:
+        """While the Hypervisor is there and cannot be read, read the part that a drain needs."""
+        while True:
+            if (problem := self._hypervisor.problem) and self._hypervisor.value is None:
+                try:
+                    fields = f"metadata.name={self._node}"
+                    found = await self._kube.list(HypervisorGlance, fields=fields)
+                    self._glance.set(next(iter(found.items), None))
+                except HypercobaltError as error:
+                    log.warning("hypervisor_not_read", error=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN.total_seconds()):
+                    await self._hypervisor.problem_changed(problem)
 
     async def _follow(self) -> None:
         """Follow whether a shutdown is being prepared."""
@@ -222,7 +253,7 @@ class ShutdownDrain:
         Raises:
             HypercobaltError: the API refuses, or cannot be reached.
         """
-        hypervisor = self._hypervisor.value
+        hypervisor = self._own
         if hypervisor is None:
             return ours, True
         name = hypervisor.metadata.name
@@ -241,7 +272,7 @@ class ShutdownDrain:
                 return ours, True
         return ours, False
 
-    async def _create(self, hypervisor: Hypervisor) -> str | None:
+    async def _create(self, hypervisor: Object) -> str | None:
         try:
             return (await self._kube.create(make_eviction(hypervisor))).metadata.uid
         except AlreadyExistsError:
@@ -256,16 +287,14 @@ class ShutdownDrain:
         Until logind has answered, the Eviction may be that of a shutdown under way.
         """
         while True:
-            await self._until(
-                lambda: self._hypervisor.value is not None and self._shutting_down.value is False
-            )
+            await self._until(lambda: self._own is not None and self._shutting_down.value is False)
             again = self._until(lambda: self._preparing)
             await first(again, self._remove_left_over())
             await self._until(lambda: self._preparing)
 
     async def _remove_left_over(self) -> None:
         failures = 0
-        while (hypervisor := self._hypervisor.value) is not None:
+        while (hypervisor := self._own) is not None:
             name = hypervisor.metadata.name
             try:
                 eviction = await self._kube.get(Eviction, name)
@@ -286,13 +315,14 @@ class ShutdownDrain:
         return self._shutting_down.value is True
 
     def _is_wanted(self) -> bool:
-        return is_wanted(self._hypervisor.value, self._board.parts)
+        return is_wanted(self._own, self._board.parts)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             hypervisor, parts = self._hypervisor.value, self._board.parts
             await first(
                 self._hypervisor.changed(hypervisor),
+                self._glance.changed(self._glance.value),
                 self._board.changed(parts),
                 self._shutting_down.changed(self._shutting_down.value),
             )

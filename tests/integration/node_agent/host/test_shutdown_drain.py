@@ -39,6 +39,7 @@ def guard(site: Site, shutdown: FakeShutdown, kube: Kube | None = None) -> None:
         kube or site.kube,
         site.hypervisor,
         site.board,
+        node=NODE,
         api_patience=timedelta(milliseconds=300),
         retry=timedelta(milliseconds=20),
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from hypercobalt.adapters.host.fake import FakeShutdown
 from hypercobalt.adapters.libvirt.model import (
     Domain,
     DomainCapabilities,
@@ -17,17 +21,22 @@ from hypercobalt.adapters.libvirt.model import (
 from hypercobalt.api.conditions import set_condition
 from hypercobalt.api.eviction import Eviction, EvictionSpec, EvictionStatus
 from hypercobalt.api.hypervisor import Hypervisor, HypervisorSpec
+from hypercobalt.api.hypervisor_glance import HypervisorGlance
 from hypercobalt.api.hypervisor_status import HypervisorStatus, Instance
 from hypercobalt.api.meta import ObjectMeta
 from hypercobalt.node_agent.host.shutdown_drain import (
     REASON,
     DrainStep,
+    ShutdownDrain,
     decide,
     is_wanted,
     make_eviction,
 )
-from hypercobalt.node_agent.status.parts import Inventory, Parts, RunningLauncher
-from hypercobalt.runtime import FakeClock
+from hypercobalt.node_agent.status.parts import Board, Inventory, Parts, RunningLauncher
+from hypercobalt.runtime import FakeClock, Informer, Kube, ListResult, Metrics
+from hypercobalt.runtime.client.requests import Selection
+from hypercobalt.runtime.tasks import first
+from hypercobalt.runtime.write_cache import Latest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OURS, OTHER = "HostShutdown", "Maintenance"
@@ -145,3 +154,68 @@ def test_the_eviction_is_the_existing_agents_with_our_trigger() -> None:
     assert made.spec.reason == "kvm-node-agent: emergency evacuation due to host reboot"
     assert made.spec.trigger == "HostShutdown"
     assert [owner.uid for owner in made.metadata.ownerReferences] == ["h"]
+
+
+class Unreadable(Kube):
+    """An API server whose Hypervisor does not fit its type, but for what a drain needs."""
+
+    def __init__(self, *, evacuate: bool | None) -> None:
+        spec = HypervisorSpec(evacuateOnReboot=evacuate)
+        self.raw = msgspec.json.encode(
+            Hypervisor(metadata=ObjectMeta(name="kvm-a", uid="h"), spec=spec)
+        )
+        self.made = asyncio.get_running_loop().create_future()
+
+    async def list(  # type: ignore[override]
+        self, type_: type[HypervisorGlance], namespace: str | None = None, **options: object
+    ) -> ListResult[HypervisorGlance]:
+        assert options["fields"] == "metadata.name=kvm-a"
+        return ListResult([msgspec.json.decode(self.raw, type=type_)], "9", {})
+
+    async def get(  # type: ignore[override]
+        self, type_: type[Eviction], name: str, namespace: str | None = None
+    ) -> Eviction | None:
+        return self.made.result() if self.made.done() else None
+
+    async def create(self, obj: Eviction) -> Eviction:  # type: ignore[override]
+        self.made.set_result(obj)
+        return obj
+
+
+@pytest.mark.parametrize("evacuate", [True, None])
+async def test_host_whose_hypervisor_cannot_be_read_as_a_whole_is_drained(
+    *, evacuate: bool | None
+) -> None:
+    kube = Unreadable(evacuate=evacuate)
+
+    async def shuts_down(shutdown: FakeShutdown) -> None:
+        await shutdown.held()
+        shutdown.prepare()
+        made = await kube.made
+        assert (made.metadata.name, made.spec.trigger) == ("kvm-a", OURS)
+        assert [owner.uid for owner in made.metadata.ownerReferences] == ["h"]
+        assert shutdown.delays
+
+    async with asyncio.timeout(1.5):
+        await unreadable(kube, shuts_down)
+
+
+async def test_unreadable_hypervisor_that_wants_no_drain_holds_no_shutdown_back() -> None:
+    async def shuts_down(shutdown: FakeShutdown) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await shutdown.held()
+
+    await unreadable(Unreadable(evacuate=False), shuts_down)
+
+
+async def unreadable(
+    kube: Unreadable, then: Callable[[FakeShutdown], Coroutine[None, None, None]]
+) -> None:
+    """Run the guard of a host with an instance, whose Hypervisor cannot be read."""
+    shutdown, board = FakeShutdown(timedelta(minutes=10)), Board(FakeClock())
+    board.put(parts(True))
+    informer = Informer(kube, Selection(Hypervisor), metrics=Metrics())
+    guard = ShutdownDrain(shutdown, kube, Latest(informer), board, node="kvm-a")
+    informer.load(ListResult([], "9", {"kvm-a": "spec: no object"}))
+    await first(guard.run(), then(shutdown))
