@@ -248,7 +248,8 @@ class Effects:
         return False
 
     def fails(self, name: str) -> None:
-        """Note what a host that fails now has running."""
+        """Note what a host that fails now has running, and where each guest is before that."""
+        self._follow_guests()
         (self.ran.add if self._runs_on(name) else self.ran.discard)(name)
 
     def _runs_on(self, name: str) -> bool:
