@@ -111,7 +111,11 @@ class Effects:
         self.site.deeds.judge = self.judge
 
     def check(self) -> None:
-        """Raise what was found until now."""
+        """Raise what was found until now, and note where guests are before anything else befalls.
+
+        Between two deeds a guest may arrive on a host, and end there with it.
+        """
+        self._follow_guests()
         if self.found:
             raise EffectError("; ".join(dict.fromkeys(self.found)))
 
@@ -164,7 +168,9 @@ class Effects:
         # A host that has booted since runs nothing of what it ran before.
         runs_on = self.site.has_power(home) and self.site.hosts[home].boot == boot
         if deed.what == "boot" and deed.host != home and runs_on:
-            return f"a guest of {home}, whose power is on, was started on {deed.host}"
+            done = [(one.host, one.what) for one in self.site.deeds.done if one.about == deed.about]
+            text = f"a guest of {home}, whose power is on, was started on {deed.host}"
+            return f"{text}; done to it: {done[-8:]}"
         ended = deed.host == CAPTURED and deed.what in {"undefine", "destroy"}
         if ended and not self._was_brought(deed.about):
             return ""  # the copy that the captured host has made: its own harm
@@ -248,8 +254,7 @@ class Effects:
         return False
 
     def fails(self, name: str) -> None:
-        """Note what a host that fails now has running, and where each guest is before that."""
-        self._follow_guests()
+        """Note what a host that fails now has running."""
         (self.ran.add if self._runs_on(name) else self.ran.discard)(name)
 
     def _runs_on(self, name: str) -> bool:
@@ -308,12 +313,21 @@ class Effects:
             found = await self.site.object(f"{HYPERVISORS}/{name}")
             if found is None or found["spec"].get("maintenance"):
                 return False
-            return bool(found["status"].get("fencing", {}).get("phase") == "Released")
+            # One that was back before its silence was noticed was never fenced.
+            phase = found["status"].get("fencing", {}).get("phase", "Released")
+            return bool(phase == "Released")
 
         done = await self.site.until(is_back, IN_TIME)
         self.check()
         if not done:
             told = await self.site.object(f"{HYPERVISORS}/{name}")
-            conditions = told["status"]["conditions"] if told is not None else []
-            why = [c["message"] for c in conditions if c["type"] in _BLOCKS]
+            status = told["status"] if told is not None else {"conditions": []}
+            why = (
+                status.get("fencing"),
+                [
+                    (c["message"] if c["type"] in _BLOCKS else c)
+                    for c in status["conditions"]
+                    if c["type"] in _BLOCKS | _SEEN
+                ],
+            )
             raise EffectError(f"{name} not taken back within {IN_TIME:.0f} s: {why}")
