@@ -311,7 +311,8 @@ class Effects:
 
         async def is_back() -> bool:
             found = await self.site.object(f"{HYPERVISORS}/{name}")
-            if found is None or found["spec"].get("maintenance"):
+            held = found is not None and found["spec"].get("maintenance")
+            if found is None or (held and name not in self.drained):
                 return False
             # One that was back before its silence was noticed was never fenced.
             phase = found["status"].get("fencing", {}).get("phase", "Released")
