@@ -308,14 +308,16 @@ class Effects:
 
     async def back_in_time(self, name: str) -> None:
         """Wait for a host that reports again to be taken back."""
+        was_fenced = any((deed.host, deed.what) == (name, "off") for deed in self.site.deeds.done)
 
         async def is_back() -> bool:
             found = await self.site.object(f"{HYPERVISORS}/{name}")
             held = found is not None and found["spec"].get("maintenance")
             if found is None or (held and name not in self.drained):
                 return False
-            # One that was back before its silence was noticed was never fenced.
-            phase = found["status"].get("fencing", {}).get("phase", "Released")
+            phase = found["status"].get("fencing", {}).get("phase")
+            if phase is None:
+                return not was_fenced  # it was back before its silence was noticed
             return bool(phase == "Released")
 
         done = await self.site.until(is_back, IN_TIME)
